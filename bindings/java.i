@@ -229,8 +229,17 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
 %answer(hf_brake_open, jlong, long)
-/* Java stores a limit without hearing what it replaces: a look tells that before. */
-%typemap(in, numinputs = 0) (int64_t *permits_was, int64_t *per_ms_was) "$1 = $2 = NULL;"
+/* hf_lock_limit() answers both numbers that were stored before. */
+%answer(hf_lock_limit, jlongArray, long[])
+%typemap(in, numinputs = 0) (int64_t *permits_was, int64_t *per_ms_was) (int64_t was[2]) {
+    $1 = &was[0];
+    $2 = &was[1];
+}
+%typemap(argout) (int64_t *permits_was, int64_t *per_ms_was) {
+    const jlong both[] = {*$1, *$2};
+    if (result == HF_OK && ($result = (*jenv)->NewLongArray(jenv, 2)))
+        (*jenv)->SetLongArrayRegion(jenv, $result, 0, 2, both);
+}
 %answer(hf_lock_inspect, jobjectArray, Object[])
 %answer(hf_locks_next, jobjectArray, Object[])
 %answer(hf_locks_open, jlong, long)

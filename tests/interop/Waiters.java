@@ -2,6 +2,8 @@ import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.LimitDiffersException;
+import io.holdfast.LockOptions;
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -31,6 +33,7 @@ public final class Waiters {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port)) {
             HoldfastLock lock = client.lock(args[2]);
+            checkLimit(client, args[2] + ":pool");
             Method startVirtual = null; // compiled and run by Java 17 too
             if (Runtime.version().feature() >= 21) {
                 startVirtual = Thread.class.getMethod("startVirtualThread", Runnable.class);
@@ -54,6 +57,18 @@ public final class Waiters {
                 waiter.join();
             }
         }
+    }
+
+    private static void checkLimit(HoldfastClient client, String pool) throws Exception {
+        try {
+            client.lock(pool, LockOptions.defaults().permits(9)).shared().acquire(Duration.ZERO);
+        } catch (LimitDiffersException differs) {
+            if (differs.getMessage().contains("has 2 permits, and this acquire says 9")) {
+                return;
+            }
+            throw differs;
+        }
+        throw new AssertionError("9 permits passed a limit of 2");
     }
 
     private static void takeTurns(HoldfastLock lock, String kind, int number) {

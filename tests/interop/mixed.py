@@ -10,6 +10,9 @@ Meanwhile MONITOR writes down what the scripts do: what is added to the queue an
 and to whom the lock is granted. So that those who came first were served first is no matter of
 what the waiters say, nor of the network between them: every single grant is looked at.
 
+Before that, the conductor stores a limit with another name, and each program is refused who says
+another number.
+
 With --kill connections break all the time. Who has none is passed over and comes back with its
 place, so that the order is not strict then; all the rest is as without.
 """
@@ -351,6 +354,8 @@ def main() -> None:
     where = [at.hostname, str(at.port), LOCK, str(rounds)]
     programs = []
     try:
+        with holdfast.connect(url) as client:
+            client.limit(f"{LOCK}:pool", permits=2)
         for name, command in commands(arguments).items():
             programs.append(Program(name, [*command, *where]))
         conduct(programs, url, arguments.handoffs, until, arguments.kill)

@@ -62,6 +62,20 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
+static void check_limit(hf_client *client, const char *name) {
+    char pool[300];
+    hf_lock *many;
+    hf_hold *hold;
+    snprintf(pool, sizeof pool, "%s:pool", name);
+    hf_lock_options options = {.size = sizeof options, .mode = HF_SHARED, .permits = 9};
+    check(hf_lock_open(client, pool, strlen(pool), NULL, 0, &options, &many));
+    hf_status status = hf_lock_acquire(many, 0, &hold);
+    if (status != HF_ELIMIT ||
+        strstr(hf_error_message(), "has 2 permits, and this acquire says 9") == NULL)
+        errx(1, "9 permits passed a limit of 2: %s", hf_status_name(status));
+    hf_lock_close(many);
+}
+
 int main(int argc, char **argv) {
     static pthread_t threads[MAX_WAITERS];
     size_t count = 0;
@@ -77,6 +91,7 @@ int main(int argc, char **argv) {
     snprintf(url, sizeof url, "redis://%s:%d", host, port);
     check(hf_client_open(url, NULL, &client));
     check(hf_lock_open(client, argv[3], strlen(argv[3]), NULL, 0, NULL, &lock));
+    check_limit(client, argv[3]);
     puts("ready c");
     fflush(stdout);
 

@@ -47,6 +47,16 @@ async def take_turns_aio(client: holdfast.Client, number: int) -> None:
     await server.aclose()
 
 
+def check_limit(client: holdfast.Client) -> None:
+    try:
+        client.lock(f"{LOCK}:pool", permits=9).shared().acquire(timeout=0)
+    except holdfast.LimitDiffers as differs:
+        if "has 2 permits, and this acquire says 9" in str(differs):
+            return
+        raise
+    raise AssertionError("9 permits passed a limit of 2")
+
+
 def in_a_thread(work, *arguments) -> Future:
     ended = Future()
 
@@ -71,6 +81,7 @@ def main() -> None:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     with holdfast.connect(f"redis://{HOST}:{PORT}") as client:
+        check_limit(client)
         print("ready python asyncio", flush=True)
         waiters = []
         for line in sys.stdin:

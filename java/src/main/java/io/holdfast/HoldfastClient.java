@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -119,6 +120,54 @@ public interface HoldfastClient extends AutoCloseable {
     default Gate gate(String name, long limit, Duration per) {
         return new Gate(lock(name, Gate.passes(limit, per)), limit, per);
     }
+
+    /**
+     * Stores with the name how many permits it has, on all hosts. From then on a {@linkplain
+     * HoldfastLock#shared() shared} lock with another number throws a {@link LimitDiffersException},
+     * and one without {@code permits} follows the stored number. A change ends no hold; waiters
+     * follow it at once.
+     *
+     * @param name see {@link #lock(String)}
+     * @param permits 1 to 9999999999; 0 takes the limit away
+     * @return what was stored before; empty: no limit
+     * @throws IllegalArgumentException if the name or the number is wrong
+     * @throws LockUnknownException if the answer was lost
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    default Optional<LockLimit> limit(String name, long permits) {
+        return limit(name, new LockLimit(permits, Duration.ZERO));
+    }
+
+    /**
+     * Stores the rate of a gate with its name, as {@link #limit(String, long)}.
+     *
+     * @param name the name of the gate
+     * @param passes 1 to 9999999999
+     * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @return what was stored before; empty: no limit
+     * @throws IllegalArgumentException if an argument is wrong
+     * @throws LockUnknownException if the answer was lost
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    default Optional<LockLimit> limit(String name, long passes, Duration per) {
+        return limit(name, new LockLimit(passes, Duration.ofMillis(Millis.positive(per, "time"))));
+    }
+
+    /**
+     * Stores a limit, for example one that another call has replaced; see {@link #limit(String,
+     * long)}.
+     *
+     * @param name see {@link #lock(String)}
+     * @param limit the limit
+     * @return what was stored before; empty: no limit
+     * @throws IllegalArgumentException if an argument is wrong
+     * @throws LockUnknownException if the answer was lost
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    Optional<LockLimit> limit(String name, LockLimit limit);
 
     /**
      * Does something once, however many want its result, and waits without limit: {@link

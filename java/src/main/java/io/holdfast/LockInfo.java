@@ -3,6 +3,7 @@ package io.holdfast;
 import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * A lock as the server saw it; see {@link HoldfastLock#inspect()} and {@link HoldfastClient#locks}.
@@ -18,6 +19,7 @@ import java.util.List;
  * @param result how long its last result stays; zero if it has none
  * @param moving whether its slot of a cluster is being moved: then the waiters and the result are
  *     not known
+ * @param limit what {@link HoldfastClient#limit(String, long)} has stored; empty: no limit
  * @param holders the holders, that which ends first before the others; of 100 holds at most
  * @param queue the acquires that wait, in the order in which they will be served; 100 at most
  */
@@ -31,6 +33,7 @@ public record LockInfo(
         Duration remaining,
         Duration result,
         boolean moving,
+        Optional<LockLimit> limit,
         List<LockHolder> holders,
         List<LockWaiter> queue) {
 

@@ -4,6 +4,7 @@ import static io.holdfast.Async.elsewhere;
 import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
@@ -13,9 +14,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
@@ -92,6 +95,93 @@ abstract class SharedContract extends ClientTest {
         }
         assertThrows(IllegalArgumentException.class, () -> LockOptions.defaults().weight(0));
         assertEquals(2, LockOptions.defaults().permits(3).weight(2).weight());
+    }
+
+    // --------------------------------------------------------- Stored limits
+
+    private void assertDiffers(String told, Executable acquire) {
+        LimitDiffersException differs = assertThrowsExactly(LimitDiffersException.class, acquire);
+        assertTrue(differs.getMessage().contains(told), differs.getMessage());
+    }
+
+    @Test
+    void aStoredLimitRefusesAnotherNumber() throws Exception {
+        assertEquals(Optional.empty(), client.limit(name, 2));
+        String told = "has 2 permits, and this acquire says 9";
+        assertDiffers(told, () -> seats(9).shared().acquire(Duration.ZERO));
+        assertDiffers(told, () -> seats(9).shared().tryLock());
+        CompletableFuture<Hold> started = seats(9).shared().acquireAsync();
+        assertInstanceOf(
+                LimitDiffersException.class,
+                assertThrows(ExecutionException.class, started::get).getCause());
+        try (Hold one = seats(2).shared().acquire(Duration.ZERO);
+                Hold two = stranger.shared().acquire(Duration.ZERO)) {
+            assertFalse(elsewhere(() -> lock.shared().tryLock())); // it follows the stored number
+            assertEquals(Optional.of(new LockLimit(2, Duration.ZERO)), lock.inspect().limit());
+            assertEquals(2, client.limit(name, 3).orElseThrow().permits());
+            stranger.shared().acquire(Duration.ZERO).close();
+        }
+        assertDiffers("takes 4", () -> lock.shared(4).acquire(Duration.ZERO));
+        lock.shared(3).acquire(Duration.ZERO).close();
+        try (Locks all = client.locks(name)) { // though nothing holds it
+            assertEquals(3, all.next().limit().orElseThrow().permits());
+        }
+        assertEquals(3, client.limit(name, 0).orElseThrow().permits());
+        assertEquals(Optional.empty(), lock.inspect().limit());
+        seats(9).shared().acquire(Duration.ZERO).close();
+    }
+
+    @Test
+    void aWeightNeedsANumberOrAStoredLimit() {
+        HoldfastLock two = client.lock(name, LockOptions.defaults().reentrant(false)).shared(2);
+        assertDiffers("no limit is stored", () -> two.acquire(Duration.ZERO));
+    }
+
+    @Test
+    void whoWaitsFollowsAChangeOfTheLimit() throws Exception {
+        client.limit(name, 1);
+        HoldfastLock follows = client.lock(name, LockOptions.defaults().reentrant(false)).shared();
+        try (Hold one = seats(1).shared().acquire(Duration.ZERO)) {
+            CompletableFuture<Hold> second = follows.acquireAsync();
+            CompletableFuture<Hold> stubborn = seats(1).shared().acquireAsync();
+            until(() -> lock.inspect().waiters() == 2);
+            client.limit(name, 2);
+            second.get(20, TimeUnit.SECONDS).close();
+            assertInstanceOf(
+                    LimitDiffersException.class,
+                    assertThrows(
+                                    ExecutionException.class,
+                                    () -> stubborn.get(20, TimeUnit.SECONDS))
+                            .getCause());
+        }
+    }
+
+    @Test
+    void aStoredRateRefusesAnotherGate() {
+        Duration minute = Duration.ofMinutes(1);
+        client.limit(name, 1, minute);
+        assertEquals(Optional.of(new LockLimit(1, minute)), lock.inspect().limit());
+        assertDiffers("lets pass 1 in 60000 ms", () -> client.gate(name, 9, minute).enter());
+        client.gate(name, 1, minute).enter();
+        assertThrows(GateFullException.class, () -> client.gate(name, 1, minute).enter());
+        LockLimit was = client.limit(name, 0).orElseThrow();
+        client.limit(name, was);
+        assertEquals(was, lock.inspect().limit().orElseThrow());
+    }
+
+    @Test
+    void wrongLimitsAreRefused() {
+        for (long wrong : new long[] {-1, 10_000_000_000L}) {
+            assertThrows(IllegalArgumentException.class, () -> client.limit(name, wrong));
+        }
+        for (Duration wrong :
+                List.of(Duration.ZERO, Duration.ofMillis(9), Duration.ofDays(3651), Hold.FOREVER)) {
+            assertThrows(IllegalArgumentException.class, () -> client.limit(name, 1, wrong));
+        }
+        assertThrows(IllegalArgumentException.class, () -> client.limit(name, 0, SECOND));
+        assertThrows(IllegalArgumentException.class, () -> client.limit("", 1));
+        client.close();
+        assertThrowsExactly(ClosedException.class, () -> client.limit(name, 1));
     }
 
     // ----------------------------------------------------- Readers and writers

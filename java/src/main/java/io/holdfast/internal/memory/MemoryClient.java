@@ -5,15 +5,20 @@ import io.holdfast.Finding;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.LockLimit;
 import io.holdfast.LockOptions;
 import io.holdfast.LockStats;
 import io.holdfast.Locks;
+import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.LockSettings;
+import io.holdfast.internal.core.Millis;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 
 /** A client of locks in memory. The mutex of its server guards it. */
 public final class MemoryClient implements HoldfastClient {
@@ -62,6 +67,26 @@ public final class MemoryClient implements HoldfastClient {
             throw new IllegalArgumentException(
                     "the " + what + " must have 1 to " + MAX_BYTES + " bytes: " + bytes.length);
         }
+    }
+
+    @Override
+    public Optional<LockLimit> limit(String name, LockLimit limit) {
+        byte[] bytes = Bytes.of(name);
+        checkLength(bytes, "name");
+        LockOptions.defaults().permits(limit.permits()); // checks it
+        if (!limit.per().isZero()) {
+            MemoryHold.checkLease(limit.per());
+            if (limit.permits() == 0 || limit.per().equals(Hold.FOREVER)) {
+                throw new IllegalArgumentException(
+                        "a gate takes 1 or more in 10 ms to 10 years, not " + limit);
+            }
+        }
+        return book.server.locked(
+                () -> {
+                    book.checkOpen();
+                    Duration per = Duration.ofMillis(Millis.of(limit.per()));
+                    return locks.state(bytes).limit(new LockLimit(limit.permits(), per));
+                });
     }
 
     @Override

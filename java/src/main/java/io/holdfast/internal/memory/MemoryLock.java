@@ -46,7 +46,7 @@ final class MemoryLock implements HoldfastLock {
         this.options = options;
         this.owner = options.owner().map(ByteBuffer::wrap);
         this.shares = shares;
-        if (shares && options.weight() > Math.max(options.permits(), 1)) {
+        if (shares && options.permits() > 0 && options.weight() > options.permits()) {
             throw new IllegalArgumentException(
                     "weight is "
                             + options.weight()
@@ -211,6 +211,7 @@ final class MemoryLock implements HoldfastLock {
                                         + " is held shared by the owner that asks for "
                                         + (shares ? "a heavier hold of it" : "it exclusively"));
                     }
+                    state().checkLimit(waiter.request);
                     MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
                     if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
                         refuseToWaitForItself(waiter.request);

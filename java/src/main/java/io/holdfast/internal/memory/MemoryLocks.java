@@ -66,7 +66,10 @@ final class MemoryLocks implements Locks {
                     while (next == null && at < names.size()) {
                         byte[] name = names.get(at++);
                         LockInfo seen = locks.state(name).seen(name, 0);
-                        next = seen.held() || seen.waiters() > 0 ? seen : null;
+                        next =
+                                seen.held() || seen.waiters() > 0 || seen.limit().isPresent()
+                                        ? seen
+                                        : null;
                     }
                     return next != null;
                 });

@@ -1,8 +1,10 @@
 package io.holdfast.internal.memory;
 
 import io.holdfast.CallOutcome;
+import io.holdfast.LimitDiffersException;
 import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
+import io.holdfast.LockLimit;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockWaiter;
@@ -20,6 +22,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /** What a server knows of one lock. The mutex guards it. */
@@ -42,6 +45,8 @@ final class MemoryState implements MemoryHold.Place {
 
     /** Of the call that is made once, or null. */
     private MemoryRecord record;
+
+    private Optional<LockLimit> limit = Optional.empty();
 
     MemoryState(MemoryServer server) {
         this.server = server;
@@ -97,10 +102,68 @@ final class MemoryState implements MemoryHold.Place {
 
     /** Whether it may hold the lock beside those that hold it. */
     private boolean joins(MemoryRequest request) {
-        long permits = request.options().permits();
+        long permits = limit.map(LockLimit::permits).orElse(request.options().permits());
         return request.shares()
                 && exclusive() == null
                 && (permits == 0 || weight(holds) + request.weight() <= permits);
+    }
+
+    /** Stores a limit, and lets those who wait follow it; answers what was stored before. */
+    Optional<LockLimit> limit(LockLimit said) {
+        Optional<LockLimit> was = limit;
+        limit = said.permits() == 0 ? Optional.empty() : Optional.of(said);
+        for (MemoryWaiter waiter : List.copyOf(queue)) {
+            differs(waiter.request)
+                    .ifPresent(
+                            why -> {
+                                queue.remove(waiter);
+                                waiter.completeExceptionally(new LimitDiffersException(why));
+                            });
+        }
+        serve();
+        return was;
+    }
+
+    /** Refuses a number that is not the stored one, unless it nests. */
+    void checkLimit(MemoryRequest request) {
+        if (outer(request) == null) {
+            differs(request)
+                    .ifPresent(
+                            why -> {
+                                throw new LimitDiffersException(why);
+                            });
+        }
+    }
+
+    /** How the request's number differs from the limit that is stored; empty: it does not. */
+    private Optional<String> differs(MemoryRequest request) {
+        long mine = request.options().permits();
+        long weight = request.weight();
+        if (!request.shares()) {
+            return Optional.empty();
+        }
+        if (limit.isEmpty()) {
+            return mine > 0 || weight < 2
+                    ? Optional.empty()
+                    : Optional.of(
+                            "no limit is stored with " + request.lock() + ", and this acquire takes "
+                                    + weight + " permits: it must say of how many");
+        }
+        long permits = limit.get().permits();
+        Duration per = limit.get().per();
+        String says = null;
+        if (!per.isZero() && (mine != 0 && mine != permits || !per.equals(request.lease()))) {
+            return Optional.of(
+                    request.lock() + " is a gate that lets pass " + permits + " in " + per.toMillis()
+                            + " ms, and this acquire says " + mine + " in "
+                            + request.lease().toMillis() + " ms");
+        } else if (mine != 0 && mine != permits) {
+            says = "says " + mine;
+        } else if (weight > permits) {
+            says = "takes " + weight;
+        }
+        return Optional.ofNullable(says)
+                .map(how -> request.lock() + " has " + permits + " permits, and this acquire " + how);
     }
 
     private static long weight(List<MemoryHold> holds) {
@@ -190,6 +253,7 @@ final class MemoryState implements MemoryHold.Place {
                 remaining,
                 resultStays(),
                 false,
+                limit,
                 nested.values().stream().map(holds -> holder(holds, shared)).toList(),
                 waiters);
     }

@@ -5,6 +5,7 @@ import io.holdfast.ClientStats;
 import io.holdfast.Finding;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.LockLimit;
 import io.holdfast.LockOptions;
 import io.holdfast.Locks;
 import io.holdfast.internal.core.Bytes;
@@ -16,6 +17,7 @@ import io.holdfast.internal.core.hf_locks_options;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 
 /** The client of a Redis. */
 public final class RedisClient implements HoldfastClient {
@@ -30,6 +32,12 @@ public final class RedisClient implements HoldfastClient {
         Objects.requireNonNull(name, "name");
         Objects.requireNonNull(options, "options");
         return new RedisLock(session, name.clone(), LockSettings.of(options), false);
+    }
+
+    @Override
+    public Optional<LockLimit> limit(String name, LockLimit limit) {
+        return new RedisLock(session, Bytes.of(name), LockSettings.of(LockOptions.defaults()), false)
+                .limit(limit);
     }
 
     @Override

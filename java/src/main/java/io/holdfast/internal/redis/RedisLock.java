@@ -6,6 +6,7 @@ import io.holdfast.Hold;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockInfo;
 import io.holdfast.LockDeadlockException;
+import io.holdfast.LockLimit;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockOptions;
@@ -701,6 +702,16 @@ final class RedisLock implements HoldfastLock {
         try (hf_lock_info info = new hf_lock_info()) {
             return Views.of(info, call(lock -> Core.hf_lock_inspect(lock, first, info)));
         }
+    }
+
+    /** Stores a limit with the name; answers what was stored before. */
+    Optional<LockLimit> limit(LockLimit limit) {
+        long per = Millis.of(limit.per());
+        return Threads.blocking(
+                () -> {
+                    long[] was = call(lock -> Core.hf_lock_limit(lock, limit.permits(), per));
+                    return Views.limit(was[0], was[1]);
+                });
     }
 
     @Override

@@ -4,6 +4,7 @@ import io.holdfast.AuthenticationException;
 import io.holdfast.ClosedException;
 import io.holdfast.ConnectionFailedException;
 import io.holdfast.HoldfastException;
+import io.holdfast.LimitDiffersException;
 import io.holdfast.LockDeadlockException;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
@@ -66,6 +67,8 @@ final class Status {
                 return new ClosedException(text);
             case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
                 return new LockNotReplicatedException(text, Core.hf_error_last().getReplicas());
+            case Core.HF_ELIMIT:
+                return new LimitDiffersException(text);
             case Core.HF_ESETTLED:
                 return new OutcomeSettledException(text);
             default:

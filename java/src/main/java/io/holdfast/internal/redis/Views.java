@@ -2,6 +2,7 @@ package io.holdfast.internal.redis;
 
 import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
+import io.holdfast.LockLimit;
 import io.holdfast.LockWaiter;
 import io.holdfast.Outcome;
 import io.holdfast.internal.core.Bytes;
@@ -35,8 +36,16 @@ final class Views {
                 Millis.toDuration(info.getRemaining_ms()),
                 Duration.ofMillis(info.getResult_ms()),
                 info.getMoving() != 0,
+                limit(info.getPermits(), info.getPer_ms()),
                 holders((byte[][]) view[1], (long[]) view[2]),
                 waiters((byte[][]) view[3], (long[]) view[4]));
+    }
+
+    /** A stored limit, by its numbers. */
+    static Optional<LockLimit> limit(long permits, long perMillis) {
+        return permits == 0
+                ? Optional.empty()
+                : Optional.of(new LockLimit(permits, Duration.ofMillis(perMillis)));
     }
 
     /** What is known of a call; empty: nothing. */
