@@ -14,8 +14,8 @@ import org.springframework.core.NamedThreadLocal;
  * }</pre>
  */
 public final class CurrentHold {
-    /** What a method holds, inside of what its callers hold. */
-    private record Held(String lock, boolean shared, Hold hold, Held outer) {}
+    /** What a method holds, inside of what its callers hold. Weight 0: exclusively. */
+    private record Held(String lock, long weight, Hold hold, Held outer) {}
 
     private static final ThreadLocal<Held> CURRENT = new NamedThreadLocal<>("Holdfast's hold");
 
@@ -55,14 +55,17 @@ public final class CurrentHold {
     /**
      * A hold of a method around this one, in which the lock may nest; null if there is none.
      *
-     * @throws LockDeadlockException if that is shared, and this one is not to be
+     * @throws LockDeadlockException if that is shared, and this one is not to be, or is heavier
      */
-    static Hold around(HoldfastLock lock, boolean shared) {
+    static Hold around(HoldfastLock lock, long weight) {
         for (Held held = CURRENT.get(); held != null; held = held.outer) {
             if (held.lock.equals(lock.getName()) && held.hold.isValid()) {
-                if (held.shared && !shared) {
+                if (held.weight > 0 && (weight == 0 || weight > held.weight)) {
                     throw new LockDeadlockException(
-                            lock + " is held shared by a @Locked method around this one");
+                            lock
+                                    + " is held shared by a @Locked method around this one, which"
+                                    + " asks for "
+                                    + (weight == 0 ? "it exclusively" : "a greater weight"));
                 }
                 return held.hold;
             }
@@ -71,10 +74,10 @@ public final class CurrentHold {
     }
 
     /** Calls the method, which may ask for the hold. */
-    static Object during(HoldfastLock lock, boolean shared, Hold hold, MethodInvocation call)
+    static Object during(HoldfastLock lock, long weight, Hold hold, MethodInvocation call)
             throws Throwable {
         Held outer = CURRENT.get();
-        CURRENT.set(new Held(lock.getName(), shared, hold, outer));
+        CURRENT.set(new Held(lock.getName(), weight, hold, outer));
         try {
             return call.proceed();
         } finally {

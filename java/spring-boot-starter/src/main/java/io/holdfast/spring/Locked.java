@@ -115,9 +115,16 @@ public @interface Locked {
 
     /**
      * How many may hold the lock at once if it is {@link #shared()}: a semaphore. Give all the same
-     * number.
+     * number, or store it with the name: {@link io.holdfast.HoldfastClient#limit(String, long)}.
      *
-     * @return 0 by default: however many come
+     * @return 0 by default: the number that is stored with the name, or however many come
      */
     long permits() default 0;
+
+    /**
+     * How many of the permits each call takes if the lock is {@link #shared()}.
+     *
+     * @return 1 by default
+     */
+    long weight() default 1;
 }

@@ -25,7 +25,8 @@ final class LockedAdvice implements Advice {
     private final Returns returns;
     private final LockName name;
     private final LockOptions options;
-    private final boolean shared;
+    /** 0: it is exclusive. */
+    private final long weight;
     private final Duration timeout;
     private final Duration atLeast;
 
@@ -37,15 +38,15 @@ final class LockedAdvice implements Advice {
         this.timeout = patience == null ? defaults.patience() : patience;
         Duration keep = target.time("atLeast", annotation.atLeast());
         this.atLeast = keep == null ? Duration.ZERO : keep;
-        this.shared = annotation.shared();
-        if (annotation.permits() != 0 && !shared) {
-            throw new IllegalArgumentException("permits are for shared = true");
+        this.weight = annotation.shared() ? annotation.weight() : 0;
+        if ((annotation.permits() != 0 || annotation.weight() != 1) && !annotation.shared()) {
+            throw new IllegalArgumentException("permits and weight are for shared = true");
         }
         this.options = options(annotation, defaults.options());
     }
 
     private LockOptions options(Locked annotation, LockOptions defaults) {
-        LockOptions made = defaults.permits(annotation.permits());
+        LockOptions made = defaults.permits(annotation.permits()).weight(annotation.weight());
         Duration lease = target.time("the lease", annotation.lease());
         if (lease != null) {
             made = made.lease(lease);
@@ -63,7 +64,7 @@ final class LockedAdvice implements Advice {
 
     private HoldfastLock lock(HoldfastClient client, String called) {
         HoldfastLock lock = client.lock(called, options);
-        return shared ? lock.shared() : lock;
+        return weight > 0 ? lock.shared() : lock;
     }
 
     @Override
@@ -82,7 +83,7 @@ final class LockedAdvice implements Advice {
             throws Throwable {
         HoldfastLock lock = lock(client, target.nameOf(name, call));
         if (returns == Returns.NOW) {
-            Hold outer = CurrentHold.around(lock, shared);
+            Hold outer = CurrentHold.around(lock, weight);
             if (outer != null) {
                 return enter(lock, outer, call);
             }
@@ -136,7 +137,7 @@ final class LockedAdvice implements Advice {
         if (!atLeast.isZero()) {
             hold.keepAtLeast(atLeast);
         }
-        return CurrentHold.during(lock, shared, hold, call);
+        return CurrentHold.during(lock, weight, hold, call);
     }
 
     private Object observed(

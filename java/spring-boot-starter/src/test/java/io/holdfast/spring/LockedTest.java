@@ -18,6 +18,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
+import io.holdfast.LimitDiffersException;
+import io.holdfast.LockDeadlockException;
+import io.holdfast.LockHolder;
 import io.holdfast.LockLostException;
 import io.holdfast.Origin;
 import java.io.IOException;
@@ -90,6 +93,16 @@ final class LockedTest {
 
         @Locked(name = "#{#name}", shared = true, permits = 2, timeout = "0")
         public void shared(String name, Runnable work) {
+            work.run();
+        }
+
+        @Locked(name = "#{#name}", shared = true, permits = 5, weight = 3, timeout = "0")
+        public void heavy(String name, Runnable work) {
+            work.run();
+        }
+
+        @Locked(name = "#{#name}", shared = true, weight = 2, timeout = "0")
+        public void stored(String name, Runnable work) {
             work.run();
         }
 
@@ -311,6 +324,45 @@ final class LockedTest {
     }
 
     @Test
+    void aHeavyCallTakesItsWeight() {
+        String name = unique();
+        Orders orders = shop.getBean(Orders.class);
+        HoldfastClient client = shop.getBean(HoldfastClient.class);
+        orders.heavy(
+                name,
+                () -> {
+                    LockHolder holder = client.lock(name).inspect().holders().get(0);
+                    assertEquals(3, holder.weight());
+                    orders.heavy(name, () -> {}); // nests
+                    orders.stored(name, () -> {});
+                    assertDoesNotThrow(
+                            () ->
+                                    join(
+                                            elsewhere(
+                                                    () ->
+                                                            assertThrows(
+                                                                    LockBusyException.class,
+                                                                    () -> orders.heavy(name, () -> {})))));
+                });
+    }
+
+    @Test
+    void aWeightFollowsTheStoredLimit() {
+        String name = unique();
+        Orders orders = shop.getBean(Orders.class);
+        HoldfastClient client = shop.getBean(HoldfastClient.class);
+        assertThrows(LimitDiffersException.class, () -> orders.stored(name, () -> {}));
+        client.limit(name, 4);
+        orders.stored(
+                name,
+                () ->
+                        assertThrows(
+                                LockDeadlockException.class, () -> orders.heavy(name, () -> {})));
+        var differs = assertThrows(LimitDiffersException.class, () -> orders.heavy(name, () -> {}));
+        assertTrue(differs.getMessage().contains("4 permits"), differs.getMessage());
+    }
+
+    @Test
     void anInterruptEndsTheWait() throws Exception {
         String name = unique();
         Orders orders = shop.getBean(Orders.class);
@@ -526,6 +578,11 @@ final class LockedTest {
         public void refund(String order) {}
     }
 
+    static class WrongWeight {
+        @Locked(name = "order", shared = true, permits = 3, weight = 4)
+        public void refund(String order) {}
+    }
+
     static class Private {
         @Locked("order")
         private void refund(String order) {}
@@ -564,6 +621,7 @@ final class LockedTest {
                         Map.entry(NegativeTime.class, List.of("timeout", "-1s")),
                         Map.entry(WrongLease.class, List.of("lease")),
                         Map.entry(WrongPermits.class, List.of("shared")),
+                        Map.entry(WrongWeight.class, List.of("weight is 4")),
                         Map.entry(Private.class, List.of("private")),
                         Map.entry(Static.class, List.of("static")),
                         Map.entry(FinalMethod.class, List.of("final")),
