@@ -159,6 +159,11 @@ static bool take_limit(hf_op *op, const hf_standing *mine) {
     return true;
 }
 
+static void try_again(hf_op *op) {
+    if (!hf_op_try_locked(op, true))
+        hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory"));
+}
+
 /* The id is dead: none of its copies is granted the lock any more. */
 static void lose_id(hf_op *op) {
     op->hold->out = (unsigned)op->asking;
@@ -206,8 +211,12 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         hf_op_fail_locked(op, hf_hold_refuse(hold));
         return;
     case HF_STANDS_LIMITED:
-        if (!take_limit(op, mine) || op->queue == NULL || op->tries)
+        if (!take_limit(op, mine) || op->queue == NULL)
             return;
+        if (op->tries) { /* here, because its id may be another one by now */
+            try_again(op);
+            return;
+        }
         break;
     case HF_STANDS_BUSY:
         /* With more of the dead to skip it may be free: it is asked for again at once. */
@@ -368,8 +377,8 @@ static void hear(const recheck_task *mine, size_t at, hf_status status, const hf
     if (op != NULL && op->early.fence != 0 && (status != HF_OK || !comes_early(op)))
         deliver_early(op);
     op = find_op(mine, at);
-    if (op != NULL && op->tries && op->asking == 0 && !op->busy && !hf_op_try_locked(op, true))
-        hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory"));
+    if (op != NULL && op->tries && op->asking == 0 && !op->busy)
+        try_again(op);
 }
 
 static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {

@@ -125,6 +125,22 @@ static void test_a_started_acquire_that_was_given_up_leaves_no_place(void **stat
     hf_client_close(far);
 }
 
+/* It is asked by the number that is stored, under another id: the first answer was lost. */
+static void test_a_try_in_doubt_that_learns_of_a_limit_is_answered(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .mode = HF_SHARED, .lease_ms = 60000};
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, "k", 1, NULL, 0, &options, &lock), HF_OK);
+    assert_status(hf_lock_limit(lock, 2, 0, NULL, NULL), HF_OK);
+    proxy_next(way, LOSE_REPLY, NULL);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    hf_completion done = next_of(client);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* F14: for longer than its lease the server refuses to undo it, and the kernel sends for minutes.
  */
 static void test_a_copy_that_comes_minutes_later_is_undone(void **state) {
@@ -468,6 +484,7 @@ int main(int count, char **words) {
         TEST(test_a_started_acquire_that_was_given_up_is_undone),
         TEST(test_a_cancelled_acquire_that_was_granted_is_undone),
         TEST(test_a_started_acquire_that_was_given_up_leaves_no_place),
+        TEST(test_a_try_in_doubt_that_learns_of_a_limit_is_answered),
         TEST(test_a_copy_that_comes_minutes_later_is_undone),
         TEST(test_what_cannot_be_undone_without_memory_is_undone_later),
         TEST(test_a_busy_try_is_undone_if_a_copy_of_it_may_come),
