@@ -494,7 +494,7 @@ HF_API hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats
  * is allowed.
  *
  * If the server cannot be reached, the holds end with their leases. Release a hold whose lease is
- * HF_NEVER beforehand, and check that this succeeds.
+ * HF_NEVER beforehand, and check that this succeeds. A hold that is just being kept stays kept.
  *
  * In a forked child this leaves the parent's locks and connections alone.
  *
@@ -823,7 +823,8 @@ HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const 
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
- * @retval others       As hf_hold_release(). The hold is no longer on the stack.
+ * @retval others       As hf_hold_release(). The hold is no longer on the stack, unless it is still
+ *                      held: it was to keep the lock, hf_hold_keep_at_least(), and could not.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */

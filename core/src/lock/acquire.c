@@ -624,7 +624,7 @@ static hf_status acquire(acquiring *call, bool keep) {
                                      status == HF_EDONE ? hf_once_outcome_of(op->hold) : status);
     hf_client_unlock(call->client);
     if (op->owed)
-        hf_undo_now(op->hold, deadline_of_end(call));
+        hf_undo_now(op->hold, NULL, deadline_of_end(call));
     hf_brake_set(call->brake);
     return status;
 }

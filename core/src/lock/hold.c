@@ -107,9 +107,9 @@ static hf_status run(operation *mine, int64_t deadline) {
     }
     if (next == UNCLEAR)
         hf_transport_explain(client->transport, mine->request, deadline);
-    hf_request_free(mine->request);
     if (mine->owed)
-        hf_undo_now(mine->hold, deadline);
+        hf_undo_now(mine->hold, mine->how != '\0' ? mine->request : NULL, deadline);
+    hf_request_free(mine->request);
     return mine->status;
 }
 
@@ -467,6 +467,14 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
         hf_request_renew(request, &renewal, 1);
 }
 
+void hf_hold_last_request(hf_request *request, const hf_hold *hold) {
+    int64_t left_ms = hf_until(hold->keeps_until, hf_now());
+    if (left_ms >= HF_LEASE_MIN)
+        renewal_request(request, hold, left_ms, HF_RENEW_KEEP);
+    else
+        hf_hold_release_request(request, hold, true);
+}
+
 /* Does the answer show the hold to be one of many? Then note it. */
 static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisReply *reply) {
     int64_t left_ms;
@@ -569,6 +577,7 @@ static hf_status begin_extension(operation *mine) {
 /* A grant is claimed first: its mark would stay, and count against this client. */
 static hf_status begin_keep(operation *mine) {
     bool claims = mine->hold->pushed && mine->hold->state != HF_STATE_RELEASED;
+    mine->hold->keeps_until = hf_after(hf_now(), mine->duration_ms);
     return claims ? begin_claim(mine) : begin_extension(mine);
 }
 
@@ -595,9 +604,16 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     return mine->status == HF_OK ? AGAIN : OVER;
 }
 
+static verdict kept(operation *mine, hf_status status, const redisReply *reply, int64_t sent_at) {
+    verdict next = renewed(mine, status, reply, sent_at);
+    if (next != AGAIN && !mine->hold->client->closed) /* or the close asks for it once more */
+        mine->hold->keeps_until = 0;
+    return next;
+}
+
 static hf_status perform_held(operation *mine, int64_t number) {
     hf_status status = check_held(mine->hold);
-    mine->answered = renewed;
+    mine->answered = mine->keeps ? kept : renewed;
     return status == HF_OK ? perform(mine, number) : status;
 }
 

@@ -16,6 +16,8 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
 /* Ask for it again, with that floor: HF_OK says that it stands, and that its server gives no fence
  * below the floor any more. */
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);
+/* What a closing client leaves of it on the server: nothing, or what is being kept. */
+void hf_hold_last_request(hf_request *request, const hf_hold *hold);
 /* A claim, a look, or a renewal that never shortens was answered so. */
 void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 

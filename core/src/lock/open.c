@@ -7,6 +7,7 @@
 
 #include "lock/ballot.h"
 #include "lock/completions.h"
+#include "lock/hold.h"
 #include "lock/keeper.h"
 #include "lock/renewal.h"
 #include "lock/replicas.h"
@@ -247,7 +248,7 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
  * no memory to speak of. */
 static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
     int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
-    hf_request releases[HF_FLUSH_MAX];
+    hf_request last[HF_FLUSH_MAX];
     const hf_request *requests[HF_FLUSH_MAX];
     const hf_item *task = tasks->first, *hold = ended->first;
     while (task != NULL || hold != NULL) {
@@ -255,12 +256,14 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
         for (; task != NULL && count < HF_FLUSH_MAX; task = task->next)
             requests[count++] = &HF_OF(hf_task, item, task)->request;
         for (; hold != NULL && count < HF_FLUSH_MAX; hold = hold->next) {
-            hf_hold_release_request(&releases[made], HF_OF(hf_hold, item, hold), true);
-            requests[count++] = &releases[made++];
+            hf_client_lock(client);
+            hf_hold_last_request(&last[made], HF_OF(hf_hold, item, hold));
+            hf_client_unlock(client);
+            requests[count++] = &last[made++];
         }
         hf_flush(client->transport, requests, count, deadline);
         while (made > 0)
-            hf_request_free(&releases[--made]);
+            hf_request_free(&last[--made]);
     }
 }
 

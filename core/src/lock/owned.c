@@ -45,6 +45,9 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
     if (status != HF_OK)
         return status;
     status = hf_hold_release(hold);
+    hf_client_lock(lock->client);
+    hold->kept = hf_hold_is_listed(hold); /* it could not be kept, and is to be released again */
+    hf_client_unlock(lock->client);
     hf_hold_drop(hold);
     return status;
 }

@@ -236,14 +236,14 @@ bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     return true;
 }
 
-void hf_undo_now(const hf_hold *hold, int64_t deadline) {
-    hf_request request;
-    const hf_request *requests[] = {&request};
+void hf_undo_now(const hf_hold *hold, const hf_request *left, int64_t deadline) {
+    hf_request release;
+    const hf_request *requests[] = {left != NULL ? left : &release};
     HF_MARK("H18");
     hf_error error = *hf_error_last();
-    hf_hold_release_request(&request, hold, true);
+    hf_hold_release_request(&release, hold, true);
     hf_flush(hold->client->transport, requests, 1, deadline);
-    hf_request_free(&request);
+    hf_request_free(&release);
     hf_error_set(&error);
 }
 

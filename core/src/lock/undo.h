@@ -15,8 +15,9 @@ void hf_undo_end(hf_client *client);
 bool hf_undo_locked(hf_hold *hold);
 /* Release whatever has its id now, with another fence too, and let the id be dead. */
 void hf_undo_id_locked(hf_hold *hold);
-/* Release it on this thread, until the deadline. Its message stays. Without the mutex. */
-void hf_undo_now(const hf_hold *hold, int64_t deadline);
+/* Release it on this thread, until the deadline, by that request, which says how its call ended; or
+ * NULL. Its message stays. Without the mutex. */
+void hf_undo_now(const hf_hold *hold, const hf_request *left, int64_t deadline);
 /* An acquire gives its id up: it ends without the lock, or goes on under another id. Whatever it
  * was told: what the server may have of it is undone, and a copy that is under way finds the id
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() has

@@ -193,6 +193,34 @@ static void test_a_started_release_that_a_close_sends_hands_the_lock_on(void **s
     proxy_stop(way);
 }
 
+/* Also if the keep would be asked for again: the way is closed until the client is being closed. */
+static void keep_and_close(int64_t least_ms) {
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_ON);
+    hf_hold *hold = held(lock);
+    sim_way(HERE, SERVER, false);
+    if (least_ms > 0) {
+        assert_status(hf_hold_keep_at_least(hold, least_ms), HF_OK);
+        assert_status(hf_hold_release_start(hold, 1), HF_OK);
+    } else {
+        assert_status(hf_hold_keep_start(hold, 60000, 1), HF_OK);
+    }
+    sleep_ms(100);
+    sim_way(HERE, SERVER, true);
+    hf_client_close(client);
+    assert_in_range(NUMBER("PTTL k"), 55000, 60000);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    TELL("DEL k");
+}
+
+static void test_a_close_keeps_what_is_being_kept(void **state) {
+    (void)state;
+    keep_and_close(0);
+    keep_and_close(60000);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
@@ -201,6 +229,7 @@ int main(int count, char **words) {
         TEST(test_a_close_does_not_send_again_what_was_given_up),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
+        TEST(test_a_close_keeps_what_is_being_kept),
     };
     return RUN_TESTS(tests, count, words);
 }

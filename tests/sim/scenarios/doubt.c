@@ -141,6 +141,24 @@ static void test_a_try_in_doubt_that_learns_of_a_limit_is_answered(void **state)
     hf_lock_close(lock);
 }
 
+/* It is still held, and nobody else could release it. */
+static void test_a_release_in_doubt_that_keeps_the_lock_can_be_made_again(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_ON);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_current_as(lock, NULL, 0, &hold), HF_OK);
+    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+    hf_hold_close(hold);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", 1);
+    assert_status(hf_lock_release(lock), HF_ESERVER);
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 1);
+    assert_status(hf_lock_release(lock), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 55000, 60000);
+    hf_lock_close(lock);
+    TELL("DEL k");
+}
+
 /* F14: for longer than its lease the server refuses to undo it, and the kernel sends for minutes.
  */
 static void test_a_copy_that_comes_minutes_later_is_undone(void **state) {
@@ -485,6 +503,7 @@ int main(int count, char **words) {
         TEST(test_a_cancelled_acquire_that_was_granted_is_undone),
         TEST(test_a_started_acquire_that_was_given_up_leaves_no_place),
         TEST(test_a_try_in_doubt_that_learns_of_a_limit_is_answered),
+        TEST(test_a_release_in_doubt_that_keeps_the_lock_can_be_made_again),
         TEST(test_a_copy_that_comes_minutes_later_is_undone),
         TEST(test_what_cannot_be_undone_without_memory_is_undone_later),
         TEST(test_a_busy_try_is_undone_if_a_copy_of_it_may_come),

@@ -161,6 +161,39 @@ static void test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept(v
     hf_hold_close(hold);
 }
 
+static void *finish_meanwhile(void *hold) {
+    hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000);
+    return NULL;
+}
+
+/* Its request gets lost on the way, and by then the client is closed. */
+static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        proxy *lane = proxy_start();
+        hf_client *closing = open_with(url_of(lane), 2000, 500);
+        pthread_t thread;
+        warm_up(closing);
+        hf_lock *lock = lease_lock(closing, "k", 60000, HF_OFF);
+        hf_hold *hold = turn_of(lock);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+        proxy_next(lane, GO_DEAD, NULL);
+        if (started)
+            assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, "paid", 4, 60000, 1), HF_OK);
+        else
+            assert_int_equal(pthread_create(&thread, NULL, finish_meanwhile, hold), 0);
+        assert_soon(atomic_load(&lane->mishaps) == 1);
+        hf_client_close(closing);
+        if (!started)
+            pthread_join(thread, NULL);
+        assert_told(theirs, HF_EDONE, "paid");
+        TELL("DEL {k}k:hf1:r");
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        proxy_stop(lane);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
@@ -170,6 +203,7 @@ int main(int count, char **words) {
         TEST(test_a_late_retry_is_no_retry_of_the_next_call),
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
+        TEST(test_a_result_whose_release_a_close_meets_is_kept),
     };
     return RUN_TESTS(tests, count, words);
 }
