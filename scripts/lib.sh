@@ -116,6 +116,7 @@ database_packages() {
     [ -x /usr/sbin/mariadbd ] || echo mariadb-server
 }
 site_packages() { has mandoc || echo mandoc; } # the manual, as a page
+phone_packages() { has chromium || echo chromium; }
 model_packages() { has spin || echo spin; }
 rule_packages() { has promtool || echo prometheus; } # promtool, which checks alert rules
 
