@@ -281,15 +281,14 @@ static void count_release_locked(const operation *mine) {
     }
 }
 
-static void release_request(operation *mine, const hf_leaving *left) {
-    const hf_hold *hold = mine->hold;
+static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
     hf_ask ask = hf_hold_ask(hold);
     if (left == NULL) {
-        hf_hold_release_request(mine->request, hold, false);
+        hf_hold_release_request(request, hold, false);
         return;
     }
-    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->out > 0, left);
-    mine->request->hands_on = hold->waited;
+    hf_request_finish(request, hold->names, &ask, hold->fence, hold->out > 0, left);
+    request->hands_on = hold->waited;
 }
 
 /* End the hold here first, and on the server afterwards. */
@@ -309,7 +308,7 @@ static hf_status begin_release(operation *mine) {
         mine->may_drop && left == NULL && !hf_waiting_expected_locked(hold->client, hold->names) &&
         !HF_UNUSUAL("releases in general") && hf_hold_drop_request(mine->request, hold, now);
     if (!mine->drops)
-        release_request(mine, left);
+        release_request(mine->request, hold, left);
     return HF_OK;
 }
 
@@ -348,7 +347,7 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
         HF_MARK("C20");
         mine->drops = false;
         hf_request_free(mine->request);
-        release_request(mine, NULL);
+        release_request(mine->request, mine->hold, NULL);
         return AGAIN;
     }
     settle_release(mine, status);
@@ -469,8 +468,11 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
 
 void hf_hold_last_request(hf_request *request, const hf_hold *hold) {
     int64_t left_ms = hf_until(hold->keeps_until, hf_now());
+    hf_leaving left = hf_once_not_made(hold);
     if (left_ms >= HF_LEASE_MIN)
         renewal_request(request, hold, left_ms, HF_RENEW_KEEP);
+    else if (hold->once != NULL && hold->once->most && !hold->once->begun)
+        release_request(request, hold, &left);
     else
         hf_hold_release_request(request, hold, true);
 }

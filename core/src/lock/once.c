@@ -74,7 +74,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
 
 /* Leave the call to the next caller. This thread's message stays. */
 static hf_status withdraw(hf_hold *hold, hf_status status) {
-    hf_leaving left = {.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
+    hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
     hf_hold_leave(hold, &left);
     hf_error_set(&error);

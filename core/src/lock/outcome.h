@@ -34,6 +34,10 @@ hf_status hf_once_status(const hf_hold *hold);
 void hf_once_tell(const hf_call_record *record, hf_once_info *info);
 /* What its terms are on the wire, also of a hold that was acquired otherwise. */
 const char *hf_once_terms(const hf_hold *hold);
+/* Its call was not made, and will not be. */
+static inline hf_leaving hf_once_not_made(const hf_hold *hold) {
+    return (hf_leaving){.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
+}
 
 /* A release that said what became of the call was answered so. */
 hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome);

@@ -194,6 +194,35 @@ static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     }
 }
 
+static void *mark_meanwhile(void *hold) {
+    hf_once_mark(hold, HF_NEVER, "n", 1);
+    return NULL;
+}
+
+/* The server has the mark, and its answer is on the way: the call is not made. */
+static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
+    (void)state;
+    proxy *lane = proxy_start();
+    hf_client *closing = open_with(url_of(lane), 2000, 500);
+    pthread_t thread;
+    warm_up(closing);
+    hf_lock *lock = lease_lock(closing, "k", 60000, HF_OFF);
+    hf_hold *hold = turn_of(theirs);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK); /* the server knows this script */
+    assert_status(hf_once_finish(hold, HF_ONCE_RETRY, "", 0, 0), HF_OK);
+    hf_hold_close(hold);
+    hold = turn_of(lock);
+    proxy_next(lane, HOLD_REPLY, hf_script_begin.sha1);
+    assert_int_equal(pthread_create(&thread, NULL, mark_meanwhile, hold), 0);
+    assert_soon(STRING("HGET {k}k:hf1:r hf1")[32] == 'b');
+    hf_client_close(closing);
+    pthread_join(thread, NULL);
+    give_back(turn_of(theirs), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    proxy_stop(lane);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
@@ -204,6 +233,7 @@ int main(int count, char **words) {
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
+        TEST(test_a_mark_that_a_close_meets_is_withdrawn),
     };
     return RUN_TESTS(tests, count, words);
 }
