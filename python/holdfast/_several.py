@@ -462,7 +462,11 @@ class LocksAll(BaseLocks[Lock]):
         """
         milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         holds = self._acquire(milliseconds, owner, loose, on_lost, quiet)
-        holds._keep_at_least(least)
+        try:
+            holds._keep_at_least(least)
+        except ValueError:  # several masters keep for no longer than their quarantine
+            holds.release()
+            raise
         return holds
 
 

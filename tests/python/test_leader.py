@@ -113,6 +113,22 @@ def test_a_candidate_that_waits_can_stop(client: holdfast.Client, name: str) -> 
     leader.stop()
 
 
+def test_a_candidate_that_cannot_begin_stands_again(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = client.leader(name, elected=lambda fence: None)
+    acquire, tries = leader._acquire, itertools.count()
+
+    async def scarce() -> holdfast.AsyncHold:
+        if next(tries) == 0:
+            raise MemoryError("no file descriptor")
+        return await acquire()
+
+    monkeypatch.setattr(leader, "_acquire", scarce)
+    with leader:
+        until(lambda: leader.is_leader)
+
+
 def test_a_broken_lock_is_told_as_lost_and_it_stands_again(
     client: holdfast.Client, name: str
 ) -> None:

@@ -88,6 +88,9 @@ def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
         with pytest.raises(ValueError, match="longer than the quarantine"):
             lock.hold(timeout=5, at_least=2)
         assert not lock.owned()
+        with pytest.raises(ValueError, match="longer than the quarantine"):
+            client.locks_all(name, f"{name} too").hold(timeout=5, at_least=2)
+        assert not lock.locked()
 
         async def main() -> None:
             with pytest.raises(ValueError, match="longer than the quarantine"):

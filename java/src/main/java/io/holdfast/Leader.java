@@ -149,12 +149,18 @@ public final class Leader implements AutoCloseable {
                 if (e.getCause() instanceof ClosedException) {
                     return;
                 }
-                Log.log(Level.WARNING, this + " goes on as a candidate", e.getCause());
-                await(AGAIN_NANOS);
+                tryLater(e.getCause());
             } catch (ClosedException e) {
                 return;
+            } catch (RuntimeException | Error e) { // no thread or descriptor just now, say
+                tryLater(e);
             }
         }
+    }
+
+    private void tryLater(Throwable why) {
+        Log.log(Level.WARNING, this + " goes on as a candidate", why);
+        await(AGAIN_NANOS);
     }
 
     /** Only a callback could have interrupted this thread, and the lock must not stay behind. */
@@ -187,6 +193,15 @@ public final class Leader implements AutoCloseable {
     private void lead(Hold won) {
         resigns = failed = false;
         changed.drainPermits();
+        try {
+            serve(won);
+        } finally { // also when no thread can be started
+            hold = null;
+            end(won);
+        }
+    }
+
+    private void serve(Hold won) {
         won.onLost(gone -> changed.release()); // first: it throws if the client was just closed
         hold = won;
         Thread worker = new Thread(() -> work(won.fence()), "holdfast-elected");
@@ -202,6 +217,9 @@ public final class Leader implements AutoCloseable {
         call(standing ? resigned : lost);
         worker.interrupt();
         Threads.join(worker);
+    }
+
+    private void end(Hold won) {
         try {
             won.close();
         } catch (HoldfastException | LockNotHeldException | ClosedException e) {

@@ -96,6 +96,30 @@ final class LeaderTest extends RedisTest {
         assertEquals(List.of(), told);
     }
 
+    /** No thread or descriptor is to be had: the next try may find one. */
+    @Test
+    void aCandidateThatCannotBeginStandsAgain() throws Exception {
+        AtomicInteger tries = new AtomicInteger();
+        HoldfastLock scarce =
+                (HoldfastLock)
+                        java.lang.reflect.Proxy.newProxyInstance(
+                                HoldfastLock.class.getClassLoader(),
+                                new Class<?>[] {HoldfastLock.class},
+                                (self, method, arguments) -> {
+                                    if (method.getName().equals("acquireAsync")
+                                            && tries.incrementAndGet() == 1) {
+                                        throw new OutOfMemoryError("no file descriptor");
+                                    }
+                                    return method.invoke(lock, arguments);
+                                });
+        Duration lease = Duration.ofSeconds(10);
+        try (Leader leader = new Leader(scarce, lease, fence -> {}, () -> {}, () -> {})) {
+            leader.start();
+            until(leader::isLeader);
+        }
+        assertEquals(2, tries.get());
+    }
+
     @Test
     void aLossInterruptsTheWorkAndItStandsAgain() throws Exception {
         CountDownLatch lost = new CountDownLatch(1);
