@@ -115,6 +115,10 @@ database_packages() {
     [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] && has psql || echo postgresql
     [ -x /usr/sbin/mariadbd ] || echo mariadb-server
 }
+recipe_packages() {
+    has git || echo git
+    has ruby || echo ruby
+}
 site_packages() { has mandoc || echo mandoc; } # the manual, as a page
 phone_packages() { has chromium || echo chromium; }
 model_packages() { has spin || echo spin; }
@@ -165,6 +169,7 @@ test_packages() {
     deploy_packages
     fuzz_packages
     model_packages
+    recipe_packages
     rule_packages
     valgrind_packages
     virtual_thread_packages
