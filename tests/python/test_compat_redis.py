@@ -223,8 +223,12 @@ def test_a_fleet_may_move_one_by_one(raw: Client, name: str, kind: Any, other: A
 
 def test_a_lock_without_timeout_is_renewed_and_ends_with_its_object(raw: Client, name: str) -> None:
     lock = compat.Lock(raw, name)
+    client = compat.connect(raw)
+    before = client.stats().renewed
     lock.acquire()
     assert 0 < raw.pttl(name) <= 10_000
+    until(lambda: client.stats().renewed > before)
+    assert lock.owned()
     with pytest.warns(ResourceWarning, match="without release"):
         del lock
         gc.collect()

@@ -132,6 +132,17 @@ def test_what_has_no_timeout_cannot_be_extended(run: Run, name: str, kind: Any) 
     run(test)
 
 
+def test_what_has_no_timeout_is_renewed(server: Server, name: str) -> None:
+    async def test() -> None:
+        async with store(server) as raw, compat.Lock(raw, name) as lock:
+            client = compat.connect(raw)
+            while client.stats().renewed == 0:
+                await asyncio.sleep(0.01)
+            assert await lock.owned()
+
+    asyncio.run(asyncio.wait_for(test(), 50))
+
+
 def test_with_is_entered_and_left(
     run: Run, name: str, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -233,9 +233,13 @@ class BaseLock(Generic[AnyHold]):
         self.raise_on_release_error = raise_on_release_error
         self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
 
-    def _arguments(self) -> tuple[bytes, Any]:
-        """Give the name and the lease."""
-        return self.redis.get_encoder().encode(self.name), self.timeout or ...
+    def _arguments(self) -> tuple[bytes, holdfast.LockOptions]:
+        """Give the name, and the options."""
+        name = self.redis.get_encoder().encode(self.name)
+        # Every acquire has a new owner, as each of redis-py's has a new token.
+        if not self.timeout:
+            return name, holdfast.LockOptions(reentrant=False)
+        return name, holdfast.LockOptions(lease=self.timeout, renew=False, reentrant=False)
 
     def _patience(
         self, blocking: bool | None, blocking_timeout: float | None, token: str | bytes | None

@@ -49,10 +49,7 @@ class Lock(BaseLock[holdfast.Hold]):
     """redis.lock.Lock with the same constructor and methods; the module lists the differences."""
 
     def _lock(self) -> holdfast.Lock:
-        # Every acquire has a new owner, as each of redis-py's has a new token.
-        client = connect(self.redis)
-        name, lease = self._arguments()
-        lock = client.lock(name, lease=lease, renew=False, reentrant=False)
+        lock = connect(self.redis).lock(*self._arguments())
         lock._in_loops = True  # as redis-py's, which stops the loop, and excludes its tasks
         return lock
 

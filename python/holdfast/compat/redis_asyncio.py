@@ -39,8 +39,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         client = known(self.redis)
         if client is None:
             client = await asyncio.to_thread(connect, self.redis)
-        name, lease = self._arguments()
-        return client.aio.lock(name, lease=lease, renew=False, reentrant=False)
+        return client.aio.lock(*self._arguments())
 
     async def acquire(
         self,
