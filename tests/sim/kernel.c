@@ -376,6 +376,10 @@ void sim_pass(void) {
     now += 40 + (int64_t)sim_random(64);
     if (stopping) {
         yield_until(now);
+    } else if (sim_running->stands_ns > 0) {
+        int64_t until = now + sim_running->stands_ns;
+        sim_running->stands_ns = 0;
+        yield_until(until);
     } else if (sim_chance(sim_set.stunned)) {
         int64_t ns = sim_span(SIM_US, sim_set.stunned_ns);
         sim_running->process->stood += ns;
@@ -607,6 +611,15 @@ size_t sim_threads(const sim_process *process) {
     for (const sim_thread *t = process->threads; t != NULL; t = t->next)
         count++;
     return count;
+}
+
+bool sim_stun(sim_process *process, size_t which, int64_t ns) {
+    sim_thread *thread = process->threads;
+    while (thread != NULL && which-- > 0)
+        thread = thread->next;
+    if (thread != NULL)
+        thread->stands_ns = ns;
+    return thread != NULL;
 }
 
 /* fork(): the child's thread goes on in a copy of this stack. */

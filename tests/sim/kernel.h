@@ -104,6 +104,9 @@ void sim_may_lack_memory(sim_process *process, bool may);
 size_t sim_allocated(const sim_process *process);
 size_t sim_descriptors(const sim_process *process);
 size_t sim_threads(const sim_process *process);
+/* That thread of the process stands still for so long, from its next call on. False: there are
+ * fewer. */
+bool sim_stun(sim_process *process, size_t which, int64_t ns);
 
 /* For how long it has stood still so far: stopped, or stunned. */
 int64_t sim_stood(const sim_process *process);

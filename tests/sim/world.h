@@ -22,7 +22,8 @@ struct sim_thread {
     bool deferred;  /* it would run, but its process is stopped */
     bool timed_out; /* what its block came to */
     bool interruptible, interrupted;
-    uint64_t serial; /* of its block: events of earlier ones are stale */
+    int64_t stands_ns; /* at its next call, for so long */
+    uint64_t serial;   /* of its block: events of earlier ones are stale */
     const void *waits_on;
     int stack; /* its slot in the arena */
     char *sp;  /* above it the stack is in use */

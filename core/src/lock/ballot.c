@@ -88,6 +88,7 @@ struct hf_ballot {
     int64_t recheck_at; /* in line, all masters are tried again then */
     int64_t score;      /* its first place in a line; 0: not known */
     int64_t head_at;    /* it came to the head of the line then; 0: it has not */
+    int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */
 };
 
 static hf_master *master_of(const struct hf_ballot *ballot, size_t at) {
@@ -240,15 +241,20 @@ static int64_t majority_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, masters_of(ballot));
 }
 
+static bool is_renewed(const struct hf_ballot *ballot) {
+    bool renewed = ballot->holds == NULL && ballot->like->terms.renew;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        renewed = renewed || hold->terms.renew;
+    return renewed;
+}
+
 /* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
  * max_hold. */
 static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
-    bool renew = ballot->holds == NULL && ballot->like->terms.renew;
+    bool renew = is_renewed(ballot);
     int64_t end = ballot->holds == NULL ? of->validity.end : INT64_MIN;
-    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
-        renew = renew || hold->terms.renew;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
         end = hold->validity.end > end ? hold->validity.end : end;
-    }
     hf_client_lock(of->client);
     if (of->terms.renew != renew || of->validity.end != end) {
         of->terms.renew = renew;
@@ -662,19 +668,29 @@ static void note(hf_client *client, const hf_call *call, const hf_completion *co
                                                      : trip_ms - master->trip_ms;
 }
 
-/* Take over what the votes say now. A hold whose deadline has passed is lost, whatever they say. */
-static void refresh(struct hf_ballot *ballot) {
+/* Take over what the votes say now, which their own clients renew. A hold that was once seen to
+ * have ended is lost, whatever they say later; and votes that join make no hold longer that is not
+ * renewed, unless its caller has asked for that. */
+static void refresh(struct hf_ballot *ballot, bool lengthens) {
+    int64_t before = ballot->counted_at;
+    ballot->counted_at = hf_now();
     if (ballot->keeps)
         return;
-    int64_t deadline = majority_deadline(ballot), now = hf_now();
-    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
-        if (hold->validity.deadline > now)
-            hold->validity.deadline =
-                deadline == INT64_MIN ? 0 : hf_earlier(deadline, hold->validity.end);
+    int64_t deadline = majority_deadline(ballot);
+    lengthens = lengthens || is_renewed(ballot);
+    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
+        hf_validity *of = &hold->validity;
+        if (of->deadline > before)
+            of->deadline = deadline == INT64_MIN
+                               ? 0
+                               : hf_earlier(deadline, lengthens ? of->end : of->deadline);
+    }
 }
 
+static void count_votes(const hf_hold *hold) { refresh(hold->ballot, false); }
+
 static bool still_stands(struct hf_ballot *ballot) {
-    refresh(ballot);
+    refresh(ballot, false);
     const hf_hold *hold = ballot->holds;
     while (hold != NULL && hold->validity.deadline <= hf_now())
         hold = hold->beside;
@@ -950,7 +966,7 @@ static void lengthened(void *context, hf_status status) {
     hf_client *client = hf_client_keep(hold->client);
     (void)status; /* each hold has what its votes have */
     if (hold->ballot != NULL)
-        refresh(hold->ballot);
+        refresh(hold->ballot, true);
     hf_hold_drop(hold);
     hf_client_drop(client);
 }
@@ -1074,7 +1090,7 @@ static size_t votes(const hf_hold *hold) {
 static void hold_due(hf_hold *hold, int64_t now) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot != NULL)
-        refresh(ballot);
+        refresh(ballot, false);
     if (now >= hold->validity.deadline) {
         hf_hold_lose_locked(hold,
                             ballot != NULL ? cause_of_loss(ballot, hold) : hf_loss_cause(hold));
@@ -1357,17 +1373,17 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     } else if (kind == HF_ROUND_KEEP) {
         ballot->keeps = true;
     } else if (kind == HF_ROUND_EXTEND) {
-        refresh(ballot); /* a shorter lease counts at once */
+        refresh(ballot, false); /* a shorter lease counts at once */
     }
     judge(mine);
     return HF_OK;
 }
 
-static void refresh_hold(hf_hold *hold) {
+static void refresh_hold(hf_hold *hold, bool lengthens) {
     if (hold->ballot == NULL)
         return;
     hold->ballot->keeps = false;
-    refresh(hold->ballot);
+    refresh(hold->ballot, lengthens);
 }
 
 static void end_all(struct hf_quorum *quorum) {
@@ -1431,6 +1447,7 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .cancel = cancel,
                                   .due = hold_due,
                                   .refresh = refresh_hold,
+                                  .count = count_votes,
                                   .give_up = give_up,
                                   .forget = forget,
                                   .votes = votes,

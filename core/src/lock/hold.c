@@ -717,7 +717,7 @@ static void settle_masters(operation *mine, hf_status status) {
         hold->terms.counting.tally->stats.kept += state == HF_STATE_HELD;
         return;
     }
-    hold->client->quorum->ways->refresh(hold);
+    hold->client->quorum->ways->refresh(hold, mine->round != HF_ROUND_LOOK);
     if (mine->replaces)
         hf_renewal_next_locked(hold, hf_now());
     int64_t left_ms = gone ? HF_RENEWAL_GONE : 0;

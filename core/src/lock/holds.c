@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "lock/quorum.h"
 
 #define BUCKETS 1024
 #define LIMITS 256
@@ -147,17 +148,23 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->state = HF_STATE_HELD;
 }
 
+static inline int64_t deadline_alone(const hf_hold *hold) {
+    if (hold->ballot != NULL)
+        hold->client->quorum->ways->count(hold);
+    return hold->validity.deadline;
+}
+
 const hf_hold *hf_hold_first_to_end(const hf_hold *hold) {
     const hf_hold *first = hold;
     for (const hf_hold *at = hold->joined; at != NULL && at != hold; at = at->joined)
-        if (at->validity.deadline < first->validity.deadline)
+        if (deadline_alone(at) < first->validity.deadline)
             first = at;
     return first;
 }
 
 static inline int64_t deadline_of(const hf_hold *hold) {
-    return hold->joined != NULL ? hf_hold_first_to_end(hold)->validity.deadline
-                                : hold->validity.deadline;
+    int64_t deadline = deadline_alone(hold);
+    return hold->joined != NULL ? hf_hold_first_to_end(hold)->validity.deadline : deadline;
 }
 
 void hf_hold_part_locked(hf_hold *hold) {

@@ -32,8 +32,11 @@ typedef struct hf_ballot_ways {
     void (*cancel)(struct hf_op *op, hf_status status);
     /* The hold's timer: a vote that is missing is asked for; or the hold is lost. */
     void (*due)(struct hf_hold *hold, int64_t now);
-    /* Its deadline is what its votes say now. */
-    void (*refresh)(struct hf_hold *hold);
+    /* Its deadline is what its votes say now; lengthens: also if they say more, and it is not
+     * renewed. */
+    void (*refresh)(struct hf_hold *hold, bool lengthens);
+    /* Count the votes of a hold that has some, before its deadline is read. */
+    void (*count)(const struct hf_hold *hold);
     /* The hold is given up: its votes go back in the background, with the last hold of the
      * ballot. */
     void (*give_up)(struct hf_hold *hold);

@@ -31,6 +31,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
+    sim_set.stunned = 0;
     hf_client_close(ann);
     hf_client_close(ben);
     return 0;
@@ -611,6 +612,49 @@ static void test_who_reaches_other_masters_shares_one_that_decides(void **state)
     hf_lock_close(lock);
 }
 
+/* Of its client's threads, for longer than a lease: of those that renew votes only the vote of one
+ * master ends, and the thread that counts the votes is not needed for them to stand. */
+static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 3000, HF_ON), *bens = lease_lock(ben, "k", 3000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (size_t n = 0; sim_stun(sim_self(), n, 8 * SIM_S); n++) {
+        sleep_ms(7000);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        sleep_ms(3000);
+        is_refused(bens);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+/* Each is up again, and has the hold, before the next stops. The clients' threads stand still now
+ * and then, as on a busy machine. */
+static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 5000, HF_ON), *bens = lease_lock(ben, "k", 5000, HF_ON);
+    hf_hold *hold = acquire(anns), *other;
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    sim_set.stunned = 0.05;
+    sim_set.stunned_ns = SIM_S;
+    for (int n = 0; n < 60; n++) {
+        int which = n % COUNT_OF_MASTERS;
+        alarm(200);
+        servers_restart(which, false, 20 * SIM_MS);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS) && is_at(0, "k") && is_at(1, "k") &&
+                    is_at(2, "k"));
+        assert_true(hf_lock_acquire(bens, 0, &other) != HF_OK);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    }
+    sim_set.stunned = 0;
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -635,6 +679,8 @@ int main(int count, char **words) {
         TEST(test_a_master_with_old_data_lets_nobody_in),
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
+        TEST(test_no_thread_that_stands_still_loses_a_hold),
+        TEST(test_planned_restarts_one_at_a_time_lose_nothing),
     };
     return RUN_TESTS(tests, count, words);
 }
