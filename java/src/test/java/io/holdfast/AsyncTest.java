@@ -349,4 +349,18 @@ final class AsyncTest extends RedisTest {
         assertThrows(
                 NullPointerException.class, () -> ClientOptions.defaults().executor(null));
     }
+
+    @Test
+    void anExecutorThatGetsNoThreadLosesNoLock() throws Exception {
+        ClientOptions options =
+                ClientOptions.defaults()
+                        .executor(
+                                work -> {
+                                    throw new OutOfMemoryError("unable to create native thread");
+                                });
+        try (HoldfastClient other = Holdfast.connect(url(), options)) {
+            get(get(other.lock(name).acquireAsync()).releaseAsync());
+        }
+        assertFalse(lock.isLocked());
+    }
 }

@@ -46,7 +46,7 @@ final class LockedFuture {
                                         result.completeExceptionally(told.apply(failure));
                                     }
                                 });
-                    } catch (RuntimeException e) { // the executor is full, or has ended
+                    } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
                         if (hold != null) {
                             release(hold, null, e);
                         } else {

@@ -307,6 +307,25 @@ final class FutureTest {
         }
     }
 
+    static class Exhausted {
+        @Bean
+        TaskExecutor applicationTaskExecutor() {
+            return work -> {
+                throw new OutOfMemoryError("unable to create native thread");
+            };
+        }
+    }
+
+    @Test
+    void anExecutorThatGetsNoThreadReleases() {
+        try (var other = start(Map.of(), Payments.class, Exhausted.class)) {
+            Payments refused = other.getBean(Payments.class);
+            var result = refused.pay(name, CompletableFuture.completedFuture("never"));
+            assertInstanceOf(OutOfMemoryError.class, failure(result));
+            assertFalse(isLocked());
+        }
+    }
+
     static class Own {
         @Bean
         TaskExecutor another() {

@@ -5,6 +5,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool.ForkJoinWorkerThreadFactory;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
@@ -33,19 +34,47 @@ final class Actions implements Executor {
     /** Never refuses: a lock that was acquired must be told. */
     @Override
     public void execute(Runnable action) {
-        try {
-            (chosen == null ? pool : chosen).execute(action);
-        } catch (RejectedExecutionException e) {
+        if (chosen == null) {
             executeHere(action);
+            return;
+        }
+        Once once = new Once(action);
+        try {
+            chosen.execute(once);
+        } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
+            if (once.begun.get()) {
+                throw e; // it ran the action on this thread
+            }
+            executeHere(once);
         }
     }
 
     /** For the library's own actions: they do not wait behind the user's executor. */
     void executeHere(Runnable action) {
+        Once once = new Once(action);
         try {
-            pool.execute(action);
+            pool.execute(once);
         } catch (RejectedExecutionException closed) {
-            Threads.start("holdfast-actions", action);
+            Threads.start("holdfast-actions", once);
+        } catch (Error noThread) { // though it may be in the queue
+            once.run();
+        }
+    }
+
+    /** An executor that throws may have taken the action all the same. */
+    private static final class Once implements Runnable {
+        final AtomicBoolean begun = new AtomicBoolean();
+        private final Runnable action;
+
+        Once(Runnable action) {
+            this.action = action;
+        }
+
+        @Override
+        public void run() {
+            if (begun.compareAndSet(false, true)) {
+                action.run();
+            }
         }
     }
 
