@@ -67,21 +67,31 @@ static int64_t excused_at(const belief *b) {
 
 bool judge_intact(const belief *b) { return !b->excused && b->began > excused_at(b); }
 
-/* A majority of independent masters knows it, or has forgotten all and lets nobody in. Where
+/* A majority of independent masters knows it, or has forgotten all and lets no client in. Where
  * masters have jumped that the hold needs, the promise ends. */
+static bool has_majority(belief *b) {
+    unsigned votes = store_votes(b->key, b->ballot), young = store_young();
+    b->taken = (b->taken | (b->stood & young)) & ~votes;
+    bool stands = store_is_majority(votes | young);
+    if (stands)
+        b->stood = votes;
+    else
+        b->excused = b->excused || (b->taken | b->early) != 0;
+    return stands;
+}
+
 static bool is_backed(belief *b) {
     if (!servers_independent())
         return store_has(b->key, b->fence);
-    unsigned votes = store_votes(b->key, b->ballot), young = store_young();
-    b->taken = (b->taken | (b->stood & young)) & ~votes;
-    if (store_is_majority(votes | young)) {
-        b->stood = votes;
+    if (has_majority(b))
         return true;
-    }
-    b->excused = b->excused || (b->taken | b->early) != 0;
-    for (belief *other = beliefs; other != NULL && b->excused && b->joined; other = other->next)
-        other->excused = other->excused || other->joined; /* it is lost with that */
-    return b->excused;
+    bool excused = b->excused;
+    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
+        if (other->joined && other->process == b->process && !has_majority(other))
+            excused = excused || other->excused; /* it was lost with that */
+    for (belief *other = beliefs; other != NULL && excused && b->joined; other = other->next)
+        other->excused = other->excused || other->joined; /* and these with it */
+    return b->excused = excused;
 }
 
 void judge_jumps(const char *key) {
