@@ -6,13 +6,11 @@
 
 #include "lock/thread.h"
 
-#define NUMBERS 1024
-
 struct hf_completions {
     hf_list news;
-    hf_news *numbers[NUMBERS]; /* of operations under way */
-    hf_event event;            /* -1 until the program asks for it */
-    bool closed;               /* and the last one is in the list */
+    hf_index numbers; /* of operations under way */
+    hf_event event;   /* -1 until the program asks for it */
+    bool closed;      /* and the last one is in the list */
 };
 
 struct hf_completions *hf_completions_begin(void) {
@@ -34,6 +32,7 @@ void hf_completions_end(struct hf_completions *completions) {
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
         free_news(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
     hf_event_free(completions->event);
+    hf_index_end(&completions->numbers);
     free(completions);
 }
 
@@ -65,15 +64,9 @@ hf_news *hf_news_new(const hf_completion *completion) {
 
 /* ---------------------------------------------------------------- Numbers */
 
-static hf_news **by_number(struct hf_completions *completions, int64_t number) {
-    return &completions->numbers[(uint64_t)number % NUMBERS];
-}
-
 hf_news *hf_news_find_locked(const hf_client *client, int64_t number) {
-    hf_news *news = *by_number(client->completions, number);
-    while (news != NULL && news->completion.op != number)
-        news = news->same_number;
-    return news;
+    hf_entry *found = hf_index_find(&client->completions->numbers, (uint64_t)number);
+    return found != NULL ? HF_OF(hf_news, by_number, found) : NULL;
 }
 
 hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number) {
@@ -82,21 +75,16 @@ hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number
                        "another operation of this client that is under way has the number "
                        "%lld",
                        (long long)number);
-    hf_news **bucket = by_number(client->completions, number);
     news->completion.op = number;
     news->numbered = client->completions;
-    news->same_number = *bucket;
-    *bucket = news;
+    hf_index_add(&client->completions->numbers, &news->by_number, (uint64_t)number);
     return HF_OK;
 }
 
 static void end_number(hf_news *news) {
     if (news->numbered == NULL)
         return;
-    hf_news **at = by_number(news->numbered, news->completion.op);
-    while (*at != news)
-        at = &(*at)->same_number;
-    *at = news->same_number;
+    hf_index_remove(&news->numbered->numbers, &news->by_number);
     news->numbered = NULL;
 }
 

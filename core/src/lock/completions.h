@@ -2,6 +2,7 @@
 #ifndef HF_COMPLETIONS_H
 #define HF_COMPLETIONS_H
 
+#include "base/index.h"
 #include "lock/client.h"
 #include "protocol/names.h"
 
@@ -14,9 +15,9 @@ typedef struct hf_news {
     hf_completion completion;
     /* While the operation that it will tell of is under way: */
     struct hf_completions *numbered; /* the caller's number finds it; NULL: it has no number */
-    struct hf_news *same_number;     /* the next in its bucket */
-    struct hf_op *op;                /* of an acquire */
-    hf_names *names;                 /* of an alarm; otherwise NULL */
+    hf_entry by_number;
+    struct hf_op *op; /* of an acquire */
+    hf_names *names;  /* of an alarm; otherwise NULL */
 } hf_news;
 
 /* NULL: no memory. */

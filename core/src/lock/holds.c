@@ -6,20 +6,20 @@
 #include "base/simulated.h"
 #include "lock/quorum.h"
 
-#define BUCKETS 1024
+#define FLOORS 1024
 #define LIMITS 256
 /* During a hold that lasts longer than this, in ns, a waiter may well have come: then the
  * general release costs less than a second request. */
 #define YOUNG (1 * HF_MS)
 
 struct hf_table {
-    hf_list holds;            /* all that may still be on the server */
-    hf_hold *stacks[BUCKETS]; /* the same by name and owner, newest first */
+    hf_list holds;   /* all that may still be on the server */
+    hf_index stacks; /* the same by name and owner, newest first */
     struct {
         uint64_t hash;
         int64_t fence;
         hf_hold *hold; /* the exclusive one that has it, while it is in the table; or NULL */
-    } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
+    } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
         int64_t permits;
@@ -350,15 +350,21 @@ struct hf_table *hf_table_begin(void) {
     return calloc(1, sizeof(struct hf_table));
 }
 
-void hf_table_end(struct hf_table *table) { free(table); }
+void hf_table_end(struct hf_table *table) {
+    if (table != NULL)
+        hf_index_end(&table->stacks);
+    free(table);
+}
+
+#define STACKED(at) HF_OF(hf_hold, stack, at)
 
 int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
-    size_t at = names->hash % BUCKETS;
+    size_t at = names->hash % FLOORS;
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
 static void raise_floor(struct hf_table *table, hf_hold *hold) {
-    size_t at = hold->names->hash % BUCKETS;
+    size_t at = hold->names->hash % FLOORS;
     if (table->floors[at].hash == hold->names->hash && table->floors[at].fence >= hold->fence)
         return;
     table->floors[at].hash = hold->names->hash;
@@ -368,15 +374,14 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
 
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
     const struct hf_table *table = hold->client->table;
-    const hf_hold *before = table->floors[hold->names->hash % BUCKETS].hold;
+    const hf_hold *before = table->floors[hold->names->hash % FLOORS].hold;
     if (before == NULL || hold->terms.mode != HF_MODE_EXCLUSIVE || before->fence >= hold->fence ||
         !hf_names_equal(before->names, hold->names))
         return NULL;
-    hf_hold *nested = table->stacks[before->stack % BUCKETS];
-    while (nested != NULL && !(nested->stack == before->stack && nested->fence == before->fence &&
-                               nested->state == HF_STATE_HELD))
-        nested = nested->older;
-    return nested;
+    HF_EACH_OF(at, &table->stacks, before->stack.hash)
+    if (STACKED(at)->fence == before->fence && STACKED(at)->state == HF_STATE_HELD)
+        return STACKED(at);
+    return NULL;
 }
 
 static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
@@ -393,14 +398,14 @@ static uint64_t stack_of(const hf_hold *hold) {
 
 /* A live hold of the same owner; or NULL. */
 static hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
-    uint64_t stack = stack_of(hold);
-    for (hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
-         other = other->older)
-        if (other->stack == stack && hf_names_equal(other->names, hold->names) &&
+    HF_EACH_OF(at, &client->table->stacks, stack_of(hold)) {
+        hf_hold *other = STACKED(at);
+        if (hf_names_equal(other->names, hold->names) &&
             other->owner_length == hold->owner_length &&
             memcmp(other->owner, hold->owner, hold->owner_length) == 0 &&
             hf_hold_state_now(other, hf_now()) == HF_STATE_HELD)
             return other;
+    }
     return NULL;
 }
 
@@ -478,29 +483,24 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hold->number = ++table->numbers;
     hold->terms.counting.tally->stats.held++;
     hf_list_add_first(&table->holds, &hold->item);
-    hold->stack = stack_of(hold);
-    hf_hold **stack = &table->stacks[hold->stack % BUCKETS];
-    hold->older = *stack;
+    uint64_t stack = stack_of(hold);
     /* Nested in one that is held: one and the same section, as to max_hold. */
-    for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
-        if (outer->stack == hold->stack && outer->fence == hold->fence) {
-            HF_MARK("M5");
-            if (hold->terms.max_hold_ms > 0)
-                hf_validity_end_by(&hold->validity, outer->validity.end);
-            break;
-        }
-    *stack = hold;
+    HF_EACH_OF(at, &table->stacks, stack)
+    if (STACKED(at)->fence == hold->fence) {
+        HF_MARK("M5");
+        if (hold->terms.max_hold_ms > 0)
+            hf_validity_end_by(&hold->validity, STACKED(at)->validity.end);
+        break;
+    }
+    hf_index_add(&table->stacks, &hold->stack, stack);
     return HF_OK;
 }
 
 void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
-    hf_hold **at = &client->table->stacks[hold->stack % BUCKETS];
-    hf_hold **newest = &client->table->floors[hold->names->hash % BUCKETS].hold;
+    hf_hold **newest = &client->table->floors[hold->names->hash % FLOORS].hold;
     if (*newest == hold)
         *newest = NULL;
-    while (*at != hold)
-        at = &(*at)->older;
-    *at = hold->older;
+    hf_index_remove(&client->table->stacks, &hold->stack);
     if (hold->joined != NULL)
         hf_hold_part_locked(hold);
     hf_hold_fails_locked(hold, false);
@@ -523,9 +523,8 @@ size_t hf_table_failing_locked(const hf_client *client) { return client->table->
 
 const hf_list *hf_table_holds_locked(const hf_client *client) { return &client->table->holds; }
 
-static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *holder,
-                  uint64_t stack) {
-    if (!hold->kept || hold->stack != stack || hold->terms.lock_serial != holder->lock_serial ||
+static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *holder) {
+    if (!hold->kept || hold->terms.lock_serial != holder->lock_serial ||
         (hold->terms.mode == HF_MODE_SHARED) != holder->shared ||
         !hf_names_equal(hold->names, names))
         return false;
@@ -535,11 +534,12 @@ static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *h
 
 hf_hold *hf_table_next_locked(const hf_client *client, const hf_names *names,
                               const hf_holder *holder, const hf_hold *hold) {
-    uint64_t stack = stack_hash(names, holder);
-    hf_hold *next = hold != NULL ? hold->older : client->table->stacks[stack % BUCKETS];
-    while (next != NULL && !is_of(next, names, holder, stack))
-        next = next->older;
-    return next;
+    hf_entry *next = hold != NULL
+                         ? hf_entry_older(&hold->stack)
+                         : hf_index_find(&client->table->stacks, stack_hash(names, holder));
+    while (next != NULL && !is_of(STACKED(next), names, holder))
+        next = hf_entry_older(next);
+    return next != NULL ? STACKED(next) : NULL;
 }
 
 hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,

@@ -89,8 +89,7 @@ struct hf_hold {
     hf_item item;
     bool kept;              /* on its owner's stack, for hf_lock_release() */
     struct hf_hold *joined; /* the next in a ring: losing one is losing all; NULL: it is in none */
-    struct hf_hold *older;  /* in its bucket of the stacks */
-    uint64_t stack;         /* the hash that chose the bucket */
+    hf_entry stack;         /* among those of its name and owner */
 
     size_t text_length;
     char *text; /* the owner and a note, as the servers get both; NULL: no note */

@@ -6,7 +6,6 @@
 
 #define NAMES_DEFAULT 100
 #define NAMES_MAX 10000
-#define BUCKETS 256 /* of names */
 
 /* The window slides by an eighth of its length. The slice that has begun counts too: no timeouts
  * within a window are missed, though those of nine eighths may be taken for those of one. */
@@ -29,8 +28,8 @@ struct hf_numbers {
     hf_tally rest; /* of all names without their own */
     hf_tally **named;
     uint32_t count, names_max;
-    hf_tally *buckets[BUCKETS];
-    bool by_name; /* unless the lock says otherwise */
+    hf_index tallies; /* the named ones */
+    bool by_name;     /* unless the lock says otherwise */
     hf_rule alarm;
     watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
 };
@@ -85,24 +84,23 @@ void hf_numbers_end(struct hf_numbers *numbers) {
         for (size_t j = 0; j < WAYS; j++)
             hf_names_drop(numbers->watched[i][j].names);
     free(numbers->watched);
+    hf_index_end(&numbers->tallies);
     free(numbers->named);
     free(numbers);
 }
 
 /* The counts of the name; beyond the bound, those of all others. NULL: no memory. */
 static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
-    hf_tally **bucket = &numbers->buckets[names->hash % BUCKETS];
-    for (hf_tally *tally = *bucket; tally != NULL; tally = tally->next)
-        if (hf_names_equal(tally->names, names))
-            return tally;
+    HF_EACH_OF(at, &numbers->tallies, names->hash)
+    if (hf_names_equal(HF_OF(hf_tally, by_name, at)->names, names))
+        return HF_OF(hf_tally, by_name, at);
     if (numbers->count == numbers->names_max)
         return &numbers->rest;
     hf_tally *tally = calloc(1, sizeof *tally);
     if (tally == NULL)
         return NULL;
     tally->names = hf_names_keep(names);
-    tally->next = *bucket;
-    *bucket = tally;
+    hf_index_add(&numbers->tallies, &tally->by_name, names->hash);
     numbers->named[numbers->count++] = tally;
     return tally;
 }

@@ -16,7 +16,7 @@
 typedef struct hf_tally {
     hf_stats stats;
     hf_names *names; /* NULL: of all others */
-    struct hf_tally *next;
+    hf_entry by_name;
 } hf_tally;
 
 /* When to raise the alarm: at that many timeouts of one lock within that time. */

@@ -49,7 +49,7 @@ typedef struct hf_op {
     hf_link *link;            /* that of the queue's channel */
     hf_item place;            /* in the queue */
     size_t owner;             /* its bucket of owners */
-    struct hf_op *same_id;    /* the next in its bucket of ids */
+    hf_entry by_id;
 
     /* Of one with a thread, which has the op on its stack. */
     hf_bell *bell; /* tells it to look again; NULL until it waits */
@@ -74,8 +74,8 @@ typedef struct hf_queue {
     hf_names *names;
     hf_list ops;
     hf_timer timer;
-    bool asking;           /* a re-check is under way */
-    struct hf_queue *next; /* in its bucket */
+    bool asking; /* a re-check is under way */
+    hf_entry by_name;
     hf_channel *channel;
     hf_item user; /* in channel->users */
 } hf_queue;

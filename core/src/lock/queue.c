@@ -12,19 +12,21 @@
  * `wait` does, and while a limit is stored no `share`. */
 #define IN_VAIN_MS 200
 
-#define IDS 1024
-#define QUEUES 256
+#define LOCKS 256
 #define OWNERS 1024
 
 struct hf_waiting {
     void (*ask)(hf_timer *timer, int64_t now);
-    hf_queue *queues[QUEUES];
-    hf_op *ids[IDS];
-    unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
-    hf_list spare;             /* bells, to be used again: a wake-up may still come to one */
-    int64_t handed_on[QUEUES]; /* when a hold was last waited for, by the lock's name */
-    int64_t in_vain[QUEUES];   /* when a `wait` or `share` last did nothing, by the same */
+    hf_index queues;          /* by their lock's name */
+    hf_index ids;             /* of ops */
+    unsigned owners[OWNERS];  /* how many wait, by a hash of lock and owner */
+    hf_list spare;            /* bells, to be used again: a wake-up may still come to one */
+    int64_t handed_on[LOCKS]; /* when a hold was last waited for, by the lock's name */
+    int64_t in_vain[LOCKS];   /* when a `wait` or `share` last did nothing, by the same */
 };
+
+#define OP(at) HF_OF(hf_op, by_id, at)
+#define QUEUE(at) HF_OF(hf_queue, by_name, at)
 
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
     struct hf_waiting *waiting = calloc(1, sizeof *waiting);
@@ -37,9 +39,12 @@ void hf_waiting_end(hf_client *client) {
     struct hf_waiting *waiting = client->waiting;
     if (waiting == NULL)
         return;
-    for (size_t i = 0; i < QUEUES; i++)
-        while (waiting->queues[i] != NULL)
-            hf_queue_drop_locked(waiting->queues[i]);
+    for (hf_entry *at = hf_index_after(&waiting->queues, NULL), *next; at != NULL; at = next) {
+        next = hf_index_after(&waiting->queues, at);
+        hf_queue_drop_locked(QUEUE(at));
+    }
+    hf_index_end(&waiting->queues);
+    hf_index_end(&waiting->ids);
     for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
         hf_event_free(HF_OF(hf_bell, item, at)->event);
         free(HF_OF(hf_bell, item, at));
@@ -49,39 +54,25 @@ void hf_waiting_end(hf_client *client) {
 
 /* ------------------------------------------------------------------- Ids */
 
-static hf_op **by_id(const hf_client *client, const char *id) {
-    return &client->waiting->ids[hf_hash(0, id, HF_ID_LENGTH) % IDS];
-}
+static uint64_t hash_of_id(const char *id) { return hf_hash(0, id, HF_ID_LENGTH); }
 
 hf_op *hf_op_find_locked(const hf_client *client, const char *id) {
-    hf_op *op = *by_id(client, id);
-    while (op != NULL && memcmp(op->hold->id, id, HF_ID_LENGTH) != 0)
-        op = op->same_id;
-    return op;
+    HF_EACH_OF(at, &client->waiting->ids, hash_of_id(id))
+    if (memcmp(OP(at)->hold->id, id, HF_ID_LENGTH) == 0)
+        return OP(at);
+    return NULL;
 }
 
 hf_op *hf_op_each_locked(const hf_client *client, const hf_op *op) {
-    size_t bucket =
-        op != NULL ? (size_t)(by_id(client, op->hold->id) - client->waiting->ids) + 1 : 0;
-    if (op != NULL && op->same_id != NULL)
-        return op->same_id;
-    while (bucket < IDS && client->waiting->ids[bucket] == NULL)
-        bucket++;
-    return bucket < IDS ? client->waiting->ids[bucket] : NULL;
+    hf_entry *next = hf_index_after(&client->waiting->ids, op != NULL ? &op->by_id : NULL);
+    return next != NULL ? OP(next) : NULL;
 }
 
 static void put_id(hf_op *op) {
-    hf_op **bucket = by_id(hf_op_client(op), op->hold->id);
-    op->same_id = *bucket;
-    *bucket = op;
+    hf_index_add(&hf_op_client(op)->waiting->ids, &op->by_id, hash_of_id(op->hold->id));
 }
 
-static void take_id(hf_op *op) {
-    hf_op **at = by_id(hf_op_client(op), op->hold->id);
-    while (*at != op)
-        at = &(*at)->same_id;
-    *at = op->same_id;
-}
+static void take_id(hf_op *op) { hf_index_remove(&hf_op_client(op)->waiting->ids, &op->by_id); }
 
 void hf_op_rename_locked(hf_op *op, const char *id) {
     if (op->queue != NULL)
@@ -93,19 +84,15 @@ void hf_op_rename_locked(hf_op *op, const char *id) {
 
 /* ---------------------------------------------------------------- Queues */
 
-static hf_queue **by_names(const hf_client *client, const hf_names *names) {
-    return &client->waiting->queues[names->hash % QUEUES];
-}
-
 hf_queue *hf_queue_find_locked(const hf_client *client, const hf_names *names) {
-    hf_queue *queue = *by_names(client, names);
-    while (queue != NULL && !hf_names_equal(queue->names, names))
-        queue = queue->next;
-    return queue;
+    HF_EACH_OF(at, &client->waiting->queues, names->hash)
+    if (hf_names_equal(QUEUE(at)->names, names))
+        return QUEUE(at);
+    return NULL;
 }
 
 static hf_queue *make_queue(hf_client *client, hf_names *names) {
-    hf_queue **bucket = by_names(client, names), *queue = hf_queue_find_locked(client, names);
+    hf_queue *queue = hf_queue_find_locked(client, names);
     if (queue != NULL || (queue = calloc(1, sizeof *queue)) == NULL)
         return queue;
     bool reserved = hf_timer_reserve(&client->timers);
@@ -120,17 +107,13 @@ static hf_queue *make_queue(hf_client *client, hf_names *names) {
     queue->names = hf_names_keep(names);
     queue->timer.fire = client->waiting->ask;
     hf_list_add_first(&queue->channel->users, &queue->user);
-    queue->next = *bucket;
-    *bucket = queue;
+    hf_index_add(&client->waiting->queues, &queue->by_name, names->hash);
     return queue;
 }
 
 void hf_queue_drop_locked(hf_queue *queue) {
     hf_client *client = queue->client;
-    hf_queue **at = by_names(client, queue->names);
-    while (*at != queue)
-        at = &(*at)->next;
-    *at = queue->next;
+    hf_index_remove(&client->waiting->queues, &queue->by_name);
     hf_list_remove(&queue->user);
     if (queue->channel->users.first == NULL)
         hf_channel_leave(&client->links, queue->channel);
@@ -158,9 +141,9 @@ void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
 }
 
 void hf_queue_recheck_all_locked(hf_client *client) {
-    for (size_t i = 0; i < QUEUES; i++)
-        for (hf_queue *queue = client->waiting->queues[i]; queue != NULL; queue = queue->next)
-            ask_all_again(queue);
+    const hf_index *queues = &client->waiting->queues;
+    for (hf_entry *at = NULL; (at = hf_index_after(queues, at)) != NULL;)
+        ask_all_again(QUEUE(at));
 }
 
 /* ---------------------------------------------------------------- Places */
@@ -274,12 +257,12 @@ bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
 /* ----------------------------------------------------------- Expectations */
 
 void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at) {
-    client->waiting->handed_on[names->hash % QUEUES] = began_at;
+    client->waiting->handed_on[names->hash % LOCKS] = began_at;
 }
 
 /* Had the lock waiters a moment ago, so that an acquire will probably wait? */
 static bool is_crowded(const hf_client *client, const hf_names *names) {
-    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
+    int64_t handed_on = client->waiting->handed_on[names->hash % LOCKS];
     return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
 }
 
@@ -289,7 +272,7 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
 
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
     hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
-    int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % QUEUES];
+    int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % LOCKS];
     if ((way == HF_BY_WAIT || way == HF_BY_SHARE) && in_vain > 0 &&
         hf_now() < hf_after(in_vain, IN_VAIN_MS))
         return HF_BY_ACQUIRE;
@@ -299,5 +282,5 @@ hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
 void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
                                hf_answer_kind kind) {
     if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
-        client->waiting->in_vain[names->hash % QUEUES] = hf_now();
+        client->waiting->in_vain[names->hash % LOCKS] = hf_now();
 }

@@ -50,18 +50,20 @@ static void set_asked(hf_channel *channel, bool asked) {
 
 /* ----------------------------------------------------------------- By name */
 
-static hf_channel **same_hash(hf_links *links, const char *name, size_t length) {
-    size_t count = sizeof links->channels / sizeof *links->channels;
-    return &links->channels[hf_hash(0, name, length) % count];
+#define NAMED(at) HF_OF(hf_channel, by_name, at)
+
+static bool has_name(const hf_channel *channel, const char *name, size_t length) {
+    return channel->length == length && memcmp(channel->name, name, length) == 0;
 }
 
 static hf_channel *find_channel(hf_links *links, const char *name, size_t length) {
-    hf_channel *channel =
-        hf_discovery_clustered(links->discovery) ? *same_hash(links, name, length) : links->own;
-    while (channel != NULL &&
-           (channel->length != length || memcmp(channel->name, name, length) != 0))
-        channel = channel->same_hash;
-    return channel;
+    hf_channel *own = links->own;
+    if (!hf_discovery_clustered(links->discovery))
+        return own != NULL && has_name(own, name, length) ? own : NULL;
+    HF_EACH_OF(at, &links->channels, hf_hash(0, name, length))
+    if (has_name(NAMED(at), name, length))
+        return NAMED(at);
+    return NULL;
 }
 
 static hf_channel *make_channel(const hf_bytes *name) {
@@ -96,10 +98,8 @@ hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
         return comes_from(links->own, names);
     hf_channel *channel = find_sharded(links, names, &name);
     if (channel == NULL && (channel = make_channel(&name)) != NULL) {
-        hf_channel **bucket = same_hash(links, name.data, name.length);
         channel->slot = names->slot;
-        channel->same_hash = *bucket;
-        *bucket = channel;
+        hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name.data, name.length));
         hf_link *link = hf_link_of(links, channel->slot);
         put_channel(channel, link, &link->unasked);
     }
@@ -114,10 +114,7 @@ static void destroy_channel(hf_channel *channel) {
 }
 
 static void free_channel(hf_links *links, hf_channel *channel) {
-    hf_channel **at = same_hash(links, channel->name, channel->length);
-    while (*at != channel)
-        at = &(*at)->same_hash;
-    *at = channel->same_hash;
+    hf_index_remove(&links->channels, &channel->by_name);
     take_channel(channel);
     destroy_channel(channel);
 }
@@ -169,11 +166,11 @@ bool hf_channels_begin(hf_links *links) {
 
 void hf_channels_end(hf_links *links) {
     destroy_channel(links->own);
-    for (size_t i = 0; i < sizeof links->channels / sizeof *links->channels; i++)
-        for (hf_channel *channel = links->channels[i], *next; channel != NULL; channel = next) {
-            next = channel->same_hash;
-            destroy_channel(channel);
-        }
+    for (hf_entry *at = hf_index_after(&links->channels, NULL), *next; at != NULL; at = next) {
+        next = hf_index_after(&links->channels, at);
+        destroy_channel(NAMED(at));
+    }
+    hf_index_end(&links->channels);
 }
 
 /* ---------------------------------------------------------- A subscription */

@@ -18,7 +18,7 @@ typedef struct hf_channel {
     int64_t deaf_since; /* since then it is wanted, and has no subscription yet */
     hf_tries tries;     /* to subscribe to it */
     int64_t left_at;    /* by the last that waited */
-    struct hf_channel *same_hash;
+    hf_entry by_name;   /* in links->channels */
     size_t length;
     char name[];
 } hf_channel;

@@ -9,6 +9,7 @@
 #ifndef HF_LINK_H
 #define HF_LINK_H
 
+#include "base/index.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "net/connection.h"
@@ -141,7 +142,7 @@ struct hf_links {
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
     bool closed;            /* no task is accepted */
     struct hf_channel *own; /* of a single server */
-    struct hf_channel *channels[256]; /* of a cluster, by name */
+    hf_index channels;      /* of a cluster, by name */
 };
 
 /* The link to that node, or NULL. */
