@@ -67,6 +67,7 @@
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;
 %ignore HF_PERMITS_MAX;
+%ignore HF_AHEAD_MAX;
 %ignore HF_LEASE_DEFAULT;
 %ignore HF_RATE_DEFAULT;
 %ignore HF_VIEW_MAX;

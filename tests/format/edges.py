@@ -682,7 +682,7 @@ class Edges:
             self.expect(
                 f"floor {floor!r}", "fence floor" in str(lock.acquire(1, floor=floor, wait=False))
             )
-        for score in (-1, "x", 2**53):
+        for score in (-3600000001, "x", 2**53):
             self.expect(f"score {score}", "score" in str(lock.acquire(1, score=score)))
         good = lock.member(1)
         for text in (
@@ -1153,6 +1153,60 @@ class Edges:
         for mode in ("w5:1", "w5:6", "w5:0"):
             answer = lock.acquire(2, mode, wait=False)
             self.expect(f"{mode} is refused", "weight out of bounds" in str(answer), answer)
+
+    def test_head_start(self, lock: Lock, r: redis.Redis) -> None:
+        """A head start passes those alone who came within it, and keeps the order of a request."""
+        keys, second, hour = self.keys, 1_000_000, 3_600_000_000
+
+        def order() -> list[int]:
+            return [int(m[1:32], 16) for m in r.zrange(keys.Q, 0, -1) if m != "~"]
+
+        def place(n: int, mode: str = "x") -> float:
+            return r.zscore(keys.Q, lock.member(n, mode=mode))
+
+        lock.take(1)
+        answer = lock.acquire(2, score=-5 * second)
+        self.expect("the first waiter", answer[2:5] == [2, answer[0] - 5 * second, 0], answer)
+        self.expect("its copy", lock.acquire(2, score=-5 * second)[2:4] == answer[2:4])
+        self.expect("wait", lock.wait(3) != 0)
+        passed = lock.acquire(4, "s0", score=-5 * second)
+        self.expect("it passes one, not two", order() == [2, 4, 3], passed)
+        self.expect("an hour is the most", lock.acquire(5, score=-hour)[2] == 2, order())
+        self.expect("of all", order()[0] == 5, order())
+
+        # Nobody who came before is served first, when the lock is free but the queue is not.
+        r.delete(keys.K)
+        self.expect("it is served", lock.acquire(6, score=-hour)[2:3] == [2], lock.state())
+        lock.release(5)
+        r.flushall(), lock.take(1), lock.acquire(2), r.delete(keys.K)
+        answer = lock.acquire(3, score=-second)
+        self.expect("before who waited", answer[2] == 1 and order() == [2], answer)
+        r.flushall()
+        self.expect("free, and nobody waits", lock.acquire(2, score=-second)[2] == 1)
+        self.expect("it did not queue", not r.exists(keys.Q), lock.state())
+
+        # The clock has stepped back behind the queue.
+        r.flushall(), lock.take(1), lock.acquire(2)
+        far = place(2) + hour
+        r.zadd(keys.Q, {lock.member(2): far})
+        lock.acquire(3, score=-5 * second)
+        self.expect("behind the last", order() == [2, 3] and place(3) == far + 1, order())
+
+        # Several of one request, with and without.
+        r.flushall(), lock.take(1)
+        words = []
+        for n, score in ((2, 0), (3, -second), (4, -second), (5, 0), (6, -2 * second)):
+            words += [hold(n), f"o{n}", 30000, "x", "0", lock.member(n), score]
+        answer = lock.run(
+            "acquire", [*keys.all, *(keys.dead(hold(n)) for n in range(2, 7))], 0, *words
+        )
+        self.expect("in the order of the request", order() == [6, 3, 4, 2, 5], order())
+        self.expect("none was there before", set(answer[2::3]) == {2}, answer)
+
+        # Who nests needs no place.
+        r.flushall(), lock.take(1), lock.acquire(2)
+        answer = lock.acquire(3, score=-second, nests="1", owner="o1")
+        self.expect("it nests", answer[2] == 1 and order() == [2], answer)
 
     def test_wait_again(self, lock: Lock, r: redis.Redis) -> None:
         """A copy of a wait leaves the place as it is."""

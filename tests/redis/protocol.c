@@ -1326,6 +1326,28 @@ static void test_a_score_is_above_all_others_although_they_are_ahead(void **stat
     redisFree(all);
 }
 
+static void test_a_head_start_passes_those_alone_who_came_within_it(void **state) {
+    redisContext *all = all_live();
+    (void)state;
+    hold_by(id(1), "ann", 10000);
+    int64_t early = server_us() - 6000000;
+    queue(member(id(2), BEN, "ben"), early);
+    queue(member(id(3), CAT, "cat"), early + 2000000);
+    asking urgent = {id(4), "dan", .client = DAN, .score = -5000000};
+    answer a = acquire(urgent);
+    assert_int_equal(a.state, QUEUED);
+    assert_int_equal(a.score, a.now - 5000000);
+    assert_int_equal(a.rank, 1);
+    answer again = acquire(urgent);
+    assert_int_equal(again.state, QUEUED);
+    assert_int_equal(again.score, a.score);
+    /* The lock is free, and the first is served. */
+    TELL("DEL " K);
+    assert_int_equal(acquire((asking){id(5), "eve", .client = DAN, .score = -7000000}).state, HELD);
+    assert_int_equal(queue_length(), 3);
+    redisFree(all);
+}
+
 static void test_success_takes_the_waiter_out_of_the_queue(void **state) { /* C8 */
     redisContext *all = all_live();
     (void)state;
@@ -2733,7 +2755,8 @@ static void test_absurd_numbers_are_refused_before_any_write(void **state) {
                                          "315360000001", "nan", "inf", "",        "x"};
     static const char *const floors[] = {
         "9007199254740990", "9007199254740992", "1e300", "-1", "1.5", "nan", "inf", "", "x", "0x1"};
-    static const char *const scores[] = {"9007199254740990", "1e300", "-1", "nan", "inf", "", "x"};
+    static const char *const scores[] = {
+        "9007199254740990", "1e300", "-3600000001", "nan", "inf", "", "x"};
     static const char *const modes[] = {"",       "y",    "xx",          "x1",   "o2",
                                         "s",      "s-1",  "sx",          "s1.5", "snan",
                                         "s1e300", "sinf", "s10000000000"};
@@ -3377,6 +3400,7 @@ int main(void) {
         BOTH(test_a_retry_of_an_enqueue_keeps_one_member_and_its_first_score),
         BOTH(test_a_waiter_that_comes_back_is_queued_at_its_first_score),
         BOTH(test_a_score_is_above_all_others_although_they_are_ahead),
+        BOTH(test_a_head_start_passes_those_alone_who_came_within_it),
         BOTH(test_success_takes_the_waiter_out_of_the_queue),
         BOTH(test_who_asks_without_a_member_leaves_its_place_alone),
         BOTH(test_who_comes_to_wait_for_a_free_lock_has_it),

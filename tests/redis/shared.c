@@ -454,6 +454,50 @@ static void test_what_a_shared_wait_leaves_behind_is_nothing(void **state) {
     hf_lock_close(reader);
 }
 
+/* ------------------------------------------------------------- Head starts */
+
+static void test_a_look_shows_the_queue_in_the_order_of_its_head_starts(void **state) {
+    static const char *const owners[] = {"urgent", "later", "first"};
+    (void)state;
+    hf_hold *hold = held(writer_of(ann, "ann"));
+    start(permit_of(ben, "first", 5), 1);
+    assert_soon(waiting() == 1);
+    start(open_lock(ben, "k", "urgent", OPTIONS(.ahead_ms = 60000)), 2);
+    assert_soon(waiting() == 2);
+    start(open_lock(ben, "k", "later", SHARED(.permits = 5, .weight = 2, .ahead_ms = 30000)), 3);
+    assert_soon(waiting() == 3);
+    hf_view *view;
+    hf_lock_info info = {.size = sizeof info};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    assert_status(hf_lock_inspect(writer_of(ann, "ann"), 0, &info, &view), HF_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_status(hf_view_waiter(view, i, &waiter), HF_OK);
+        assert_int_equal(waiter.owner_len, strlen(owners[i]));
+        assert_memory_equal(waiter.owner, owners[i], waiter.owner_len);
+        assert_in_range(waiter.waited_ms, 60000 - 30000 * i, 75000 - 30000 * i);
+        assert_int_equal(waiter.timeout_ms, 80000 - 30000 * i); /* counts from there, too */
+    }
+    hf_view_close(view);
+    give_back(hold, HF_OK);
+    give_back(granted(ben, 2), HF_OK);
+    hf_hold *later = granted(ben, 3), *first = granted(ben, 1);
+    assert_true(hf_hold_fence(later) < hf_hold_fence(first));
+    give_back(later, HF_OK);
+    give_back(first, HF_OK);
+    assert_free();
+}
+
+static void test_a_head_start_out_of_bounds_is_refused(void **state) {
+    hf_lock *lock;
+    (void)state;
+    assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.ahead_ms = -1), &lock), HF_EINVAL);
+    assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.ahead_ms = HF_AHEAD_MAX + 1), &lock),
+                  HF_EINVAL);
+    hf_hold *hold = held(open_lock(ann, "k", NULL, OPTIONS(.ahead_ms = HF_AHEAD_MAX)));
+    assert_int_equal(waiting(), 0);
+    give_back(hold, HF_OK);
+}
+
 /* ----------------------------------------------------------------- Weights */
 
 static hf_lock *weight_of(hf_client *client, const char *owner, int64_t weight) {
@@ -686,6 +730,8 @@ int main(void) {
         TEST(test_who_holds_it_both_ways_nests_both_ways),
         TEST(test_a_shared_hold_is_handed_over),
         TEST(test_what_a_shared_wait_leaves_behind_is_nothing),
+        TEST(test_a_look_shows_the_queue_in_the_order_of_its_head_starts),
+        TEST(test_a_head_start_out_of_bounds_is_refused),
         TEST(test_weights_share_the_permits),
         TEST(test_nobody_passes_a_heavy_waiter),
         TEST(test_what_nests_is_no_heavier),

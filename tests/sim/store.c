@@ -177,7 +177,7 @@ bool store_stays(const char *key) {
     return see(key, &lock) >= 0 && lock.expires_ms == INT64_MAX;
 }
 
-bool store_head(const char *key, char *member, size_t room, int64_t *last) {
+bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last) {
     sim_seen queue, fence;
     for (int i = 0; i < servers_count(); i++) {
         if (!see_companion(i, key, 'q', &queue) || queue.count == 0 ||
@@ -187,6 +187,7 @@ bool store_head(const char *key, char *member, size_t room, int64_t *last) {
         size_t length = first.name.length < room ? first.name.length : room - 1;
         memcpy(member, first.name.bytes, length);
         member[length] = '\0';
+        *score = (int64_t)first.score;
         *last = number(fence.string, 0, 16);
         return first.name.length > 75;
     }

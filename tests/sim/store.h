@@ -26,7 +26,7 @@ bool store_has(const char *key, int64_t fence);
 /* Does no end of a lease end it? */
 bool store_stays(const char *key);
 /* The first of its queue, and its last fence. False: nobody waits. */
-bool store_head(const char *key, char *member, size_t room, int64_t *last);
+bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last);
 /* What it has, for people. */
 const char *store_tell(const char *key);
 /* Since when no valid hold stands; SIM_NEVER: one does. Looks each time it is asked. */

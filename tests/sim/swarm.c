@@ -156,6 +156,7 @@ swarm swarm_draw(uint64_t seed, const char *only) {
     draw_world(&s);
     draw_work(&s);
     draw_faults(&s);
+    s.work.ahead = share(0.5);
     if (only == NULL && seed % 6 == 0)
         make_independent(&s, seed % 12 == 0 ? MASTERS : FIVE_MASTERS);
     for (int i = 0; only != NULL && i < DEPLOYMENTS; i++)
@@ -503,11 +504,12 @@ static bool clear(double *share) {
 }
 
 static bool leave_out_feature(swarm *s, int part) {
-    double *shares[] = {
-        &s->settings.overtaken, &s->settings.stunned,   &s->settings.spurious, &s->settings.slow,
-        &s->settings.pieces,    &s->settings.no_memory, &s->work.shared,       &s->work.owned,
-        &s->work.nested,        &s->work.tries,         &s->work.forever,      &s->work.renewed,
-        &s->work.max_hold,      &s->work.closes,        &s->work.abandons,     &s->work.replicated};
+    double *shares[] = {&s->settings.overtaken, &s->settings.stunned, &s->settings.spurious,
+                        &s->settings.slow,      &s->settings.pieces,  &s->settings.no_memory,
+                        &s->work.shared,        &s->work.owned,       &s->work.nested,
+                        &s->work.tries,         &s->work.forever,     &s->work.renewed,
+                        &s->work.max_hold,      &s->work.closes,      &s->work.abandons,
+                        &s->work.replicated,    &s->work.ahead};
     bool *flags[] = {&s->work.endless, &s->work.starts, &s->work.cancels,
                      &s->work.lazy,    &s->work.counts, &s->work.heals};
     int *weights = &s->work.weights.acquire;

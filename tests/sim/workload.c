@@ -66,6 +66,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     if (o.renew == HF_ON && often(work.max_hold))
         o.max_hold_ms = sim_span(100, 20000);
     o.heal = work.heals ? HF_ON : HF_OFF;
+    o.ahead_ms = work.ahead > 0 && often(work.ahead) ? sim_span(1, AHEAD_MS) : 0;
     if (often(work.replicated)) {
         o.replicas = 1;
         o.replica_timeout_ms = sim_span(1, work.shortest_ms - 1);

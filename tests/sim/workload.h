@@ -4,7 +4,7 @@
 
 #include "kernel.h"
 
-enum { KEYS_MAX = 6 };
+enum { KEYS_MAX = 6, AHEAD_MS = 5000 /* the longest head start */ };
 
 /* What a seed draws: which features its programs use and how. Weights of 0: not at all. */
 typedef struct workload {
@@ -19,7 +19,8 @@ typedef struct workload {
             join, walk, tell, brake, cancel, split, break_;
     } weights;
     int permits; /* of all shared holds; 0: no limit */
-    double shared, owned, nested, tries, forever, renewed, max_hold, closes, abandons, replicated;
+    double shared, owned, nested, tries, forever, renewed, max_hold, closes, abandons, replicated,
+        ahead;
     int64_t until; /* no new work from then on */
     bool stop;
 } workload;

@@ -259,6 +259,19 @@ static void test_an_acquire_is_sent_for_many_or_for_none(void **state) {
                  ID, "me", "0", "s9999999999", "1", "", "0",                       /* */
                  OTHER, "you", "1000", "x", "1" ID, OTHER CLIENT "p0000000000x000000001000you",
                  "1795197364705600");
+    asks[1].ahead_ms = 5000; /* it has its place already */
+    hf_request_acquire(&request, names, &asks[1], 1, 0);
+    ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
+                 "1" ID, OTHER CLIENT "p0000000000x000000001000you", "1795197364705600");
+    asks[1].score = 0;
+    asks[1].timeout_ms = 25; /* counts from its place */
+    hf_request_acquire(&request, names, &asks[1], 1, 0);
+    ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
+                 "1" ID, OTHER CLIENT "p0000005025x000000001000you", "-5000000");
+    asks[1].channel = NULL; /* a try has none */
+    hf_request_acquire(&request, names, &asks[1], 1, 0);
+    ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
+                 "1" ID, "", "0");
     hf_names_drop(names);
 }
 
@@ -435,6 +448,9 @@ static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
     assert_member(&ask, ID CLIENT "p9999999999s3153600000009999999999me");
     /* What is longer than its column its client looks after. */
     ask.timeout_ms = 10000000000;
+    assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
+    ask.timeout_ms = 9999999999 - 5000;
+    ask.ahead_ms = 5001;
     assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
     ask.timeout_ms = INT64_MAX;
     assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");

@@ -568,6 +568,8 @@ enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
 enum { HF_EXCLUSIVE = 0, HF_SHARED = 1 };
 /** The maximum of hf_lock_options.permits. */
 #define HF_PERMITS_MAX INT64_C(9999999999)
+/** The maximum of hf_lock_options.ahead_ms: an hour. */
+#define HF_AHEAD_MAX INT64_C(3600000)
 
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_lock_options {
@@ -656,6 +658,15 @@ typedef struct hf_lock_options {
      * each other.
      */
     int64_t weight;
+    /**
+     * The head start of an acquire that has to wait, milliseconds, at most HF_AHEAD_MAX: its place
+     * in the queue is that of an acquire which came as much earlier. So it passes waiters that came
+     * up to ahead_ms before it, and a waiter is passed only by acquires that come within their
+     * head start after it: none waits for ever, however many come with a head start. An acquire
+     * that nests, or finds the lock free without waiters, needs none. While the server's clock is
+     * behind the queue, because it was set back, head starts have no effect. Default 0.
+     */
+    int64_t ahead_ms;
 } hf_lock_options;
 
 /**
@@ -912,9 +923,10 @@ typedef struct hf_lock_waiter {
     int32_t mode;
     /** hf_lock_options.permits of a shared waiter. */
     int64_t permits;
-    /** How long it has waited, milliseconds by the server's clock. */
+    /** How long it has waited, milliseconds by the server's clock; a head start counts as waited.
+     */
     int64_t waited_ms;
-    /** Its timeout, counted from when it joined the queue; HF_FOREVER. */
+    /** Its timeout, counted as waited_ms is; HF_FOREVER. */
     int64_t timeout_ms;
     /** The owner's bytes, which belong to the view. */
     const void *owner;

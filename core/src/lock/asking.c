@@ -6,7 +6,7 @@ hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
         ask->score != 0)
         return HF_BY_ACQUIRE;
     if (ask->channel != NULL && crowded)
-        return shared ? HF_BY_ACQUIRE : HF_BY_WAIT;
+        return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;
     /* Another library's lock without an end is seen by the general request alone. */
     if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
         return HF_BY_ACQUIRE;

@@ -212,6 +212,7 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .mode = hold->terms.mode,
                     .permits = hold->terms.permits,
                     .weight = hold->terms.weight,
+                    .ahead_ms = hold->terms.ahead_ms,
                     .reentrant = hold->nests,
                     .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
 }

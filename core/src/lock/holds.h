@@ -27,6 +27,7 @@ typedef struct hf_terms {
     bool whole; /* the acquire is to be answered with most of its lease */
     hf_mode mode;
     int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
+    int64_t ahead_ms;        /* the head start of its place in the queue */
     bool learns;             /* it says no number: a limit that is stored counts */
     int32_t replicas;        /* how many must have the hold before its acquire is answered */
     int64_t replica_ms;

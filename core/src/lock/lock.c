@@ -87,6 +87,9 @@ static hf_status check_mode(const hf_lock_options *options) {
     if (options->weight < 0 || options->weight > most)
         return hf_fail(HF_EINVAL, "weight is %lld: it takes 1 to the permits, which are %lld",
                        (long long)options->weight, (long long)options->permits);
+    if (options->ahead_ms < 0 || options->ahead_ms > HF_AHEAD_MAX)
+        return hf_fail(HF_EINVAL, "a head start of %lld ms: it takes 0 to %lld, an hour",
+                       (long long)options->ahead_ms, (long long)HF_AHEAD_MAX);
     return HF_OK;
 }
 
@@ -176,6 +179,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         .permits = chosen.permits,
         .learns = chosen.mode == HF_SHARED && chosen.permits == 0,
         .weight = chosen.weight,
+        .ahead_ms = chosen.ahead_ms,
         .replicas = chosen.replicas,
         .replica_ms = chosen.replica_timeout_ms,
         .counting = counting,

@@ -113,7 +113,7 @@ static void leave_place(hf_op *op) {
  * would skip it. */
 static bool is_outlived(const hf_op *op, const hf_look *look) {
     return op->timeout_ms > 0 && !op->busy && !op->canceled && op->score > 0 &&
-           (look->server_us - op->score) / 1000 > op->timeout_ms &&
+           (look->server_us - op->score) / 1000 - op->hold->terms.ahead_ms > op->timeout_ms &&
            op->until > hf_after(hf_now(), STEP_MS);
 }
 

@@ -8,7 +8,8 @@
 --         shared, its permits, a colon and its weight (2 or more)
 --       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
 --         one, its own
---       member: empty, it does not wait; score (0: none yet)
+--       member: empty, it does not wait; score (0: none yet; -µs: none yet, and a head start of
+--         as much)
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  server µs; ms until it should ask again (the first end of a hold; -1: none ends;
 --       0: free; -2: at once, there is more to hand on); then for each hold id three
@@ -176,12 +177,13 @@ for i = 1, #KEYS - 5 do
   if not (a.lease and (a.lease == 0 or (a.lease >= 10 and a.lease <= 315360000000 and a.lease % 1 == 0))) then
     return bad('lease')
   end
-  if not (a.score and a.score >= 0 and a.score < 9007199254740990) then return bad('score') end
+  if not (a.score and a.score >= -3600000000 and a.score < 9007199254740990) then return bad('score') end
   if not (a.permits and a.permits >= 0 and a.permits <= 9999999999 and a.permits % 1 == 0)
     or not (a.mode == 's' or how == 'x' or how == 'o') then
     return bad('mode')
   end
   if a.owner == '' or #a.owner > 4096 then return bad('owner') end
+  a.ahead = math.max(-a.score, 0)
   if a.member ~= '' then
     local m = parse(a.member)
     if not m or m.id ~= a.id or m.mode ~= a.mode or m.permits ~= a.permits or m.weight ~= a.weight or m.lease ~= a.lease
@@ -227,6 +229,16 @@ local function guard()
   if err then return err end
   refused('HDEL', K, 'h' .. held.id .. held.fence)
   held.form = 'one'
+end
+-- Chooses the place of asker i: behind the last; with a head start that time earlier, unless the clock has stepped
+-- back behind the last, because then it would pass members that came long before. Answers the place of the last; nil:
+-- the queue is empty.
+local function place(a, i)
+  local top = queued ~= false
+    and tonumber(call('ZREVRANGEBYSCORE', Q, '(inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]) or nil
+  local at = now + i - 1 -- in the order of the request
+  a.score = top and top >= at and top + 1 or at - a.ahead
+  return top
 end
 -- Join the queue: the member goes first, which without memory is refused and leaves nothing.
 local function join(a)
@@ -280,16 +292,19 @@ for i, a in ipairs(asks) do
   end
   if a.client then
     ghosts[a.client] = nil -- a client that asks is no ghost
-    local place = call('ZSCORE', Q, a.member)
-    if place and done then
+    local stands = call('ZSCORE', Q, a.member)
+    if stands and done then
       refused('ZREM', Q, a.member)
       queued = nil
-    elseif place then
-      a.score, asking[a.id], queued = tonumber(place), true, true
+    elseif stands then
+      a.score, asking[a.id], queued = tonumber(stands), true, true
       err = guard()
-    elseif not done and a.score > 0 then
-      err = join(a)
-      asking[a.id], a.out = true, true
+    elseif not done then
+      a.out = a.score > 0
+      if a.out or a.ahead > 0 and place(a, i) then
+        err = join(a)
+        asking[a.id] = true
+      end
     end
     if err then return err end
   end
@@ -323,9 +338,7 @@ for i, a in ipairs(asks) do
   elseif a.open and a.client then
     if not got then
       if err and not granted then return err end
-      -- Behind the last.
-      local top = queued and tonumber(call('ZREVRANGEBYSCORE', Q, '(inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      a.score = math.max((top or 0) + 1, now)
+      place(a, i)
       local refusal = join(a)
       if refusal then return refusal end
       got, asking[a.id] = true, true

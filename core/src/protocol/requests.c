@@ -165,8 +165,8 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     char head[2 * HF_ID_LENGTH + 2 + 3 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
     bool shared = ask->mode == HF_MODE_SHARED;
     /* The client itself ends a longer wait. */
-    int64_t timeout_ms =
-        ask->timeout_ms == HF_FOREVER || ask->timeout_ms > SHORT_MAX ? 0 : ask->timeout_ms;
+    bool ends = ask->timeout_ms > 0 && ask->timeout_ms <= SHORT_MAX - ask->ahead_ms;
+    int64_t timeout_ms = ends ? ask->timeout_ms + ask->ahead_ms : 0;
     to = put_id(to, ask->id);
     to = put_id(to, ask->channel + ask->channel_length - HF_ID_LENGTH);
     *to++ = ask->channel[3] == '{' ? 's' : 'p';
@@ -268,7 +268,9 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
         add_mode(request, ask);
         add_nests(request, ask);
         add_member(request, ask);
-        add_number(request, ask->channel != NULL ? ask->score : 0);
+        add_number(request, ask->channel == NULL ? 0
+                            : ask->score != 0    ? ask->score
+                                                 : -1000 * ask->ahead_ms);
     }
     add_fence_life(request, names);
 }

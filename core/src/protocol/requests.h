@@ -43,6 +43,7 @@ typedef struct hf_ask {
     size_t channel_length;
     int64_t timeout_ms; /* or HF_FOREVER */
     int64_t score;      /* its first place; 0: it has none yet */
+    int64_t ahead_ms;   /* the head start of its first place, from which the timeout counts */
 } hf_ask;
 
 /* A plain command: the number of its words and the first of them, as they are sent; and each other

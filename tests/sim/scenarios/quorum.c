@@ -226,6 +226,31 @@ static void test_many_that_ask_at_once_come_one_after_the_other(void **state) {
     hf_lock_close(locks[1]);
 }
 
+/* The line is the queue of one master, which knows of head starts. */
+static void test_a_head_start_counts_in_the_line(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *urgent = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 20000, .ahead_ms = 5000));
+    (void)state;
+    hf_hold *hold = acquire(anns);
+    waiter *first = waiter_start(bens, 60000);
+    sleep_ms(7000);
+    waiter *late = waiter_start(bens, 60000);
+    sleep_ms(2000);
+    waiter *second = waiter_start(urgent, 60000);
+    sleep_ms(2000);
+    give_back(hold, HF_OK);
+    for (int i = 0; i < 3; i++) {
+        waiter *w = i == 0 ? first : i == 1 ? second : late;
+        waiter_join(w, HF_OK);
+        assert_true(hf_hold_fence(w->hold) > last_fence);
+        last_fence = hf_hold_fence(w->hold);
+        give_back(w->hold, HF_OK);
+    }
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(urgent);
+}
+
 static bool have_lists(bool first, bool second, bool third) {
     return is_at(0, "hf1:members") == first && is_at(1, "hf1:members") == second &&
            is_at(2, "hf1:members") == third;
@@ -662,6 +687,7 @@ int main(int count, char **words) {
         TEST(test_masters_that_come_back_empty_let_nobody_in),
         TEST(test_a_holder_that_is_cut_off_ends_before_another_begins),
         TEST(test_many_that_ask_at_once_come_one_after_the_other),
+        TEST(test_a_head_start_counts_in_the_line),
         TEST(test_a_refused_client_leaves_no_list),
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),

@@ -244,6 +244,106 @@ static void test_a_writer_behind_readers_is_not_passed_and_is_next(void **state)
     hf_lock_close(late);
 }
 
+/* ------------------------------------------------------------ Head starts */
+
+static hf_lock *ahead_of(hf_client *of, int64_t ahead_ms) {
+    return open_lock(of, "k", NULL,
+                     OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .ahead_ms = ahead_ms));
+}
+
+/* The bound: 5 s pass the thread that came 3 s before, not the thread that came 6 s before. */
+static void test_a_head_start_passes_those_alone_who_came_within_it(void **state) {
+    (void)state;
+    hf_lock *urgent = ahead_of(client, 5000);
+    waiter *early = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(3000);
+    waiter *late = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 2);
+    sleep_ms(3000);
+    waiter *third = waiter_start(urgent, 25000);
+    assert_soon(queued("k") == 3);
+    give_back(hold, HF_OK);
+    assert_had_within(early, now_ms(), 100);
+    assert_had_within(third, now_ms(), 100);
+    assert_had_within(late, now_ms(), 100);
+    hf_lock_close(urgent);
+}
+
+/* By whatever it lost its place, it comes back to that, and gets no head start again. */
+static void test_a_head_start_counts_once(void **state) {
+    (void)state;
+    hf_lock *urgent = ahead_of(client, 5000);
+    waiter *first = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(7000);
+    waiter *second = waiter_start(urgent, 25000);
+    assert_soon(queued("k") == 2);
+    TELL("DEL {k}k:hf1:q");
+    assert_soon(queued("k") == 2); /* by their re-checks */
+    give_back(hold, HF_OK);
+    assert_had_within(first, now_ms(), 100);
+    assert_had_within(second, now_ms(), 100);
+    hf_lock_close(urgent);
+}
+
+/* Its timeout counts from its arrival: the server does not skip it before. */
+static void test_a_head_start_takes_nothing_from_the_timeout(void **state) {
+    (void)state;
+    hf_lock *urgent = ahead_of(client, 20000);
+    waiter *w = waiter_start(urgent, 15000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(10000);
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 100);
+    hf_lock_close(urgent);
+}
+
+/* Its head start would pass all that came before the clock was set back. */
+static void test_a_head_start_does_not_count_behind_a_clock_that_was_set_back(void **state) {
+    (void)state;
+    hf_lock *urgent = ahead_of(client, 5000);
+    waiter *first = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 1);
+    sim_server_step(servers_at(0), -3600 * SIM_S);
+    sleep_ms(1000);
+    waiter *second = waiter_start(urgent, 25000);
+    assert_soon(queued("k") == 2);
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK);
+    assert_had_within(first, now_ms(), 100);
+    assert_had_within(second, now_ms(), 100);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    sim_server_step(servers_at(0), 3600 * SIM_S);
+    hf_lock_close(urgent);
+}
+
+/* The reader with a head start is let in beside the readers, and the writer is passed once. */
+static void test_a_reader_with_a_head_start_passes_a_writer(void **state) {
+    (void)state;
+    hf_lock *urgent =
+        open_lock(client, "k", "urgent",
+                  OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED, .ahead_ms = 5000));
+    hf_lock *reads = reader_of(other, "one");
+    give_back(hold, HF_OK);
+    hf_hold *reading = held(reads);
+    waiter *writer = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(1000);
+    int64_t since = now_ms();
+    waiter *second = waiter_start(urgent, 25000);
+    assert_had_within(second, since, 100);
+    assert_int_equal(queued("k"), 1);
+    sleep_ms(5000);
+    second = waiter_start(urgent, 25000);
+    assert_soon(queued("k") == 2);
+    give_back(reading, HF_OK);
+    assert_had_within(writer, now_ms(), 100);
+    assert_had_within(second, now_ms(), 100);
+    hf_lock_close(urgent);
+    hf_lock_close(reads);
+}
+
 /* ------------------------------------------------------ Dead connections */
 
 /* F10: a request that nobody answers stands in front of the renewal. */
@@ -457,6 +557,11 @@ int main(int count, char **words) {
         TEST(test_who_waits_is_served_in_the_order_of_arrival),
         TEST(test_a_try_passes_nobody_who_waits),
         TEST(test_a_writer_behind_readers_is_not_passed_and_is_next),
+        TEST(test_a_head_start_passes_those_alone_who_came_within_it),
+        TEST(test_a_head_start_counts_once),
+        TEST(test_a_head_start_takes_nothing_from_the_timeout),
+        TEST(test_a_head_start_does_not_count_behind_a_clock_that_was_set_back),
+        TEST(test_a_reader_with_a_head_start_passes_a_writer),
         TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
         TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
         TEST(test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id),
