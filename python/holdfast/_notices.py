@@ -310,5 +310,5 @@ def safely(work: Callable[[Told], object], told: Told) -> None:
     """Run a user's function, and log its failure."""
     try:
         work(told)
-    except Exception:
+    except BaseException:  # sys.exit(), too, would end this thread, and no more
         _log.exception("on_lost of %r failed", told)

@@ -232,11 +232,16 @@ def test_on_lost_is_not_called_for_what_was_released(
     assert told == []
 
 
+@pytest.mark.parametrize("failed", [ValueError("of the user"), SystemExit(1)])
 def test_a_failing_on_lost_is_logged_and_harms_nobody(
-    client: holdfast.Client, name: str, raw: redis.Redis, caplog: pytest.LogCaptureFixture
+    client: holdfast.Client,
+    name: str,
+    raw: redis.Redis,
+    caplog: pytest.LogCaptureFixture,
+    failed: BaseException,
 ) -> None:
     def fail(hold: holdfast.Hold) -> None:
-        raise ValueError("of the user")
+        raise failed
 
     with client.lock(name, lease=0.05, renew=False, on_lost=fail, raise_on_lost=False) as hold:
         assert hold.lost.wait(20)
