@@ -351,6 +351,24 @@ final class AsyncTest extends RedisTest {
     }
 
     @Test
+    void anErrorOfAnActionOnTheLibrarysThreadEndsNothing() throws Exception {
+        ClientOptions options = ClientOptions.defaults().executor(Runnable::run);
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(100)).renew(false);
+        try (HoldfastClient other = Holdfast.connect(url(), options)) {
+            HoldfastLock there = other.lock(name, brief);
+            CompletableFuture<Hold> told = new CompletableFuture<>();
+            there.acquire()
+                    .onLost(
+                            hold -> {
+                                told.complete(hold);
+                                throw new AssertionError("of the user");
+                            });
+            get(told);
+            get(get(there.acquireAsync()).releaseAsync());
+        }
+    }
+
+    @Test
     void anExecutorThatGetsNoThreadLosesNoLock() throws Exception {
         ClientOptions options =
                 ClientOptions.defaults()

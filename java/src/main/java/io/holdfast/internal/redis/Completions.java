@@ -134,9 +134,18 @@ final class Completions {
                     if (completion.getKind() == Core.HF_KIND_NONE) {
                         break;
                     }
-                    tell(completion);
+                    tellWhatever(completion);
                 }
             } while (open);
+        }
+    }
+
+    /** A user's executor may run an action on this thread, which must go on. */
+    private void tellWhatever(hf_completion completion) {
+        try {
+            tell(completion);
+        } catch (RuntimeException | Error e) {
+            Log.log(Level.WARNING, "an action failed on the thread that tells of it", e);
         }
     }
 
