@@ -31,6 +31,7 @@ class hf_lock_options:  # noqa: N801
     replica_timeout_ms: int
     permits: int
     weight: int
+    ahead_ms: int
     count_name: int
     alarm_timeouts: int
     alarm_window_ms: int

@@ -40,6 +40,10 @@ class LockOptions:
     """How many of the permits a hold of Lock.shared() takes: 1, or up to all. No acquire passes
     a heavy acquire that came before, so light ones wait behind it. Lock.shared(weight=3) is the
     same for one lock object."""
+    ahead: float | timedelta = 0
+    """Seconds of a head start, at most 3600: an acquire that has to wait is queued as if it had
+    come that time earlier. So it passes waiters that came up to that time before it, and no waiter
+    waits for ever: docs/guarantees.md."""
     owner: str | bytes | None = None
     """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
@@ -84,6 +88,7 @@ class LockChanges(TypedDict, total=False):
     reentrant: bool
     permits: int | None
     weight: int
+    ahead: float | timedelta
     owner: str | bytes | None
     note: str | None
     max_hold: float | timedelta | None
@@ -119,6 +124,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
         made.lease_ms = duration("lease", options.lease)
     made.renew = _switch("renew", options.renew)
     made.reentrant = _switch("reentrant", flag("reentrant", options.reentrant))
+    made.ahead_ms = duration("ahead", options.ahead, 0, _holdfast.HF_AHEAD_MAX)
     if options.owner is not None:
         encoded("owner", options.owner)
     if options.note:

@@ -193,6 +193,103 @@ def test_wrong_permits_are_refused(client: holdfast.Client, name: str, permits: 
         client.lock(name, permits=permits)
 
 
+# --------------------------------------------------------------- Head starts
+
+
+def test_a_head_start_passes_who_came_within_it(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    order: list[str] = []
+
+    def take(who: str, ahead: float) -> None:
+        with client.lock(name, reentrant=False, owner=who, ahead=ahead):
+            order.append(who)
+
+    threads = []
+    with lock:
+        for who, ahead in ("first", 0.0), ("urgent", 5.0), ("third", 0.0), ("most", 60.0):
+            threads.append(threading.Thread(target=take, args=(who, ahead)))
+            threads[-1].start()
+            until(lambda: len(lock.inspect().queue) == len(threads))
+        seen = lock.inspect().queue
+    for thread in threads:
+        thread.join()
+    assert order == ["most", "urgent", "first", "third"]
+    assert [waiter.owner for waiter in seen] == order
+    assert seen[0].waited >= 60 > seen[1].waited >= 5 > seen[2].waited
+
+
+def test_a_head_start_is_bounded(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    order: list[str] = []
+
+    def take(who: str, ahead: float) -> None:
+        with client.lock(name, reentrant=False, ahead=ahead):
+            order.append(who)
+
+    with lock:
+        first = threading.Thread(target=take, args=("first", 0))
+        first.start()
+        until(lambda: any(waiter.waited >= 0.2 for waiter in lock.inspect().queue))
+        late = threading.Thread(target=take, args=("late", 0.1))
+        late.start()
+        until(lambda: len(lock.inspect().queue) == 2)
+    first.join()
+    late.join()
+    assert order == ["first", "late"]
+
+
+def test_a_reader_with_a_head_start_passes_a_writer(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    with lock.shared():
+        writer = Thread(functools.partial(lock.acquire, timeout=50))
+        until(lambda: len(lock.inspect().queue) == 1)
+        assert not lock.shared().acquire(timeout=0.01)
+        urgent = client.lock(name, holdfast.LockOptions(reentrant=False, ahead=60)).shared()
+        assert not urgent.acquire(blocking=False)  # a try does not queue
+        with urgent:
+            assert lock.inspect().count == 2
+            assert len(lock.inspect().queue) == 1
+    assert writer.finish()
+    lock.release()
+
+
+def test_tasks_and_several_have_head_starts(client: holdfast.Client, name: str) -> None:
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        async def take(who: str, ahead: float) -> None:
+            async with client.aio.locks_all(name, ahead=ahead, reentrant=False):
+                order.append(who)
+
+        async with client.aio.lock(name):
+            tasks = []
+            for who, ahead in ("first", 0.0), ("urgent", 5.0):
+                tasks.append(asyncio.create_task(take(who, ahead)))
+                while len((await client.aio.lock(name).inspect()).queue) < len(tasks):
+                    await asyncio.sleep(0.001)
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(main()) == ["urgent", "first"]
+
+
+def test_a_head_start_takes_nothing_from_the_timeout(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    with lock:
+        urgent = client.lock(name, reentrant=False, ahead=60)
+        waiter = Thread(functools.partial(urgent.acquire, timeout=50))
+        until(lambda: len(lock.inspect().queue) == 1)
+        assert lock.inspect().queue[0].timeout == 110
+    assert waiter.finish()
+    urgent.release()
+
+
+@pytest.mark.parametrize("ahead", [-1, 3601, "5", float("nan"), True])
+def test_wrong_head_starts_are_refused(client: holdfast.Client, name: str, ahead: float) -> None:
+    with pytest.raises((ValueError, TypeError), match="ahead"):
+        client.lock(name, ahead=ahead)
+
+
 # ----------------------------------------------------------------- One owner
 
 

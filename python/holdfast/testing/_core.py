@@ -216,6 +216,7 @@ def _configure(lock: Lock, options: Any) -> None:
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
     lock.weight = (options.weight or 1) if lock.shared else 0
+    lock.ahead = options.ahead_ms
     lock.note = getattr(options, "noted", b"")
     lock.max_hold = options.max_hold_ms or math.inf
     lock.replicas = options.replicas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import bisect
 import collections
 import contextlib
 import heapq
@@ -542,6 +543,7 @@ class Lock:
         self.shared = False
         self.permits = 0
         self.weight = 0
+        self.ahead = 0
         self.max_hold = math.inf
         self.replicas = 0
         self.tally = client.counting.rest
@@ -644,6 +646,7 @@ class Waiter(Timer):
         self._op = op
         self._timeout = timeout
         self._began = lock.client.space.now
+        self.place = self._began - lock.ahead
         self._number = 0  # among the client's, once it waits
         record = lock.client.space.outcome(lock.name) if asked is not None else None
         if record is not None:
@@ -667,15 +670,18 @@ class Waiter(Timer):
             self._wait(key)
 
     def _wait(self, key: Key) -> None:
-        key.queue.append(self)
+        bisect.insort(key.queue, self, key=lambda waiter: waiter.place)
         self._number = self._op or -next(_serials)
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
+        if self.lock.ahead:
+            key.serve()  # it may be the first now, beside others
 
     def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int, int]:
         """Give the owner, note, mode, permits, how long it has waited and may wait, and weight."""
-        timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
-        waited = math.floor(now - self._began)
+        until = self._timeout + self.lock.ahead
+        timeout = _holdfast.HF_FOREVER if until == math.inf else round(until)
+        waited = math.floor(now - self.place)
         mode = _holdfast.HF_SHARED if self.lock.shared else _holdfast.HF_EXCLUSIVE
         return self.owner, self.note, mode, self.lock.permits, waited, timeout, self.lock.weight
 
