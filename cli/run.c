@@ -47,6 +47,7 @@ static const char help[] =
     "  -x, --exclusive          hold the lock exclusively (the default); also -e\n"
     "      --permits NUMBER     hold the lock shared, with at most NUMBER holders\n"
     "      --weight NUMBER      take NUMBER of the permits instead of one\n"
+    "      --ahead DURATION     queue as if it had come DURATION earlier, at most 1h\n"
     "      --rate NUMBER/DURATION\n"
     "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
     "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
@@ -75,7 +76,8 @@ enum {
     PERMITS,
     RATE,
     NOTE,
-    WEIGHT
+    WEIGHT,
+    AHEAD
 };
 
 /* The number of the acquire's operation. */
@@ -91,6 +93,7 @@ typedef struct run_wish {
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
     int64_t permits;   /* 0: no limit */
     int64_t weight;    /* of the permits; 0: not given */
+    int64_t ahead_ms;  /* 0: not given */
     int64_t per_ms;    /* --rate: that many passes in this time; 0: not given */
     const char *holds; /* an option that does nothing with --rate; or NULL */
     int conflict;      /* exit status of -E; -1: not given */
@@ -215,6 +218,11 @@ static void read_option(run_wish *wish, int option) {
     case WEIGHT:
         wish->weight = cli_number("--weight", optarg, 1, HF_PERMITS_MAX);
         break;
+    case AHEAD:
+        wish->ahead_ms = cli_duration("--ahead", optarg);
+        if (wish->ahead_ms == 0 || wish->ahead_ms > HF_AHEAD_MAX)
+            cli_usage("--ahead %s: it takes more than 0, and at most 1h", optarg);
+        break;
     case RATE:
         cli_rate(optarg, &wish->permits, &wish->per_ms);
         wish->shared = true;
@@ -255,6 +263,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"once-per", required_argument, NULL, ONCE_PER},
         {"permits", required_argument, NULL, PERMITS},
         {"weight", required_argument, NULL, WEIGHT},
+        {"ahead", required_argument, NULL, AHEAD},
         {"rate", required_argument, NULL, RATE},
         CLI_COMMON_OPTIONS,
     };
@@ -298,6 +307,8 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
                   (long long)wish->lease_ms / 2);
     if (wish->once_ms > 0 && !wish->waits)
         wish->timeout_ms = 0;
+    if (wish->ahead_ms > 0 && wish->timeout_ms == 0)
+        cli_usage("--ahead does nothing for a command that does not wait for the lock");
 }
 
 /* Return the command, or, for -c, the shell with the string, as flock(1) does. */
@@ -678,6 +689,7 @@ static int with_lock(run_state *run) {
     hf_client_options client = {.size = sizeof client, .lazy = HF_ON, .trouble = HF_ON};
     hf_lock_options lock = {.size = sizeof lock,
                             .lease_ms = wish->lease_ms,
+                            .ahead_ms = wish->ahead_ms,
                             .note = wish->note,
                             .note_len = strlen(wish->note)};
     if (wish->shared) {

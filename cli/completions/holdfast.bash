@@ -1,7 +1,7 @@
 # bash completion for holdfast. A command has one line in _holdfast_options and its cases below.
 declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
-        --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --weight --rate --owner --note -q --quiet -v --verbose"
+        --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --weight --ahead --rate --owner --note -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name --plan -c --check --json"
     [ls]="--held-longer --waiting-longer --owner --once --json --rate"
     [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer
@@ -20,7 +20,7 @@ _holdfast_command_at() {
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         -w | --timeout | -E | --conflict-exit-code | -c | --command | --lease | --on-lost | \
-            --max-hold | -k | --kill-after | --once-per | --permits | --weight | --rate | --owner | --note | --url)
+            --max-hold | -k | --kill-after | --once-per | --permits | --weight | --ahead | --rate | --owner | --note | --url)
             ((i++))
             [[ ${COMP_WORDS[i]} != = ]] || ((i++)) # --option=value is three words
             ;;

@@ -198,6 +198,25 @@ def test_a_command_takes_several_permits(cli: Program, name: str, client: holdfa
     assert not client.lock(name).locked()
 
 
+def test_a_command_with_a_head_start_passes_others(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    lock = client.lock(name)
+    with lock:
+        running = []
+        for who, options in ("first", ()), ("urgent", ("--ahead", "1m")):
+            running.append(cli.start("run", *options, "--note", who, name, "true"))
+            until(lambda: len(lock.inspect().queue) == len(running))
+        assert [waiter.note for waiter in lock.inspect().queue] == ["urgent", "first"]
+        shown = cli("inspect", name).stdout
+        assert 0 < shown.index("urgent") < shown.index("first")
+        waiters = json.loads(cli("inspect", "--json", name).stdout)["waiters"]
+        assert [waiter["note"] for waiter in waiters] == ["urgent", "first"]
+    for each in running:
+        each.communicate(timeout=50)
+        assert each.returncode == 0
+
+
 def test_so_many_commands_begin_as_the_rate_allows(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
@@ -308,6 +327,9 @@ def test_trouble_is_told_before_the_lock_is_lost(cli: Program, own_server: Serve
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
         (["--weight", "2", "x", "true"], "--weight needs --permits"),
         (["--permits", "2", "--weight", "3", "x", "true"], "it would wait for ever"),
+        (["--ahead", "2h", "x", "true"], "--ahead 2h: it takes more than 0, and at most 1h"),
+        (["--ahead", "0", "x", "true"], "--ahead 0: it takes more than 0"),
+        (["-n", "--ahead", "5s", "x", "true"], "--ahead does nothing for a command that does not"),
         (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
         (["--rate", "10", "x", "true"], "--rate takes a number and a duration, such as 10/1m"),
         (["--rate", "0/1m", "x", "true"], "--rate takes a number from 1 to 9999999999"),
