@@ -230,8 +230,8 @@ class Notices:
         """Start the thread that learns of losses without an event loop."""
         with self._starting:
             if not self._listens and not self._closed:
-                self._listens = True
                 start_thread(self._listen, "holdfast-notices")
+                self._listens = True  # or the next call tries again
 
     def _listen(self) -> None:
         self._listener = threading.get_ident()

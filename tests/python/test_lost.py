@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ import redis
 
 import holdfast
 from conftest import WITH_REDIS, Server, Thread, until
+from holdfast import _notices
+from holdfast._caller import start_thread
 
 
 def threads() -> list[str]:
@@ -250,6 +253,26 @@ def test_a_failing_on_lost_is_logged_and_harms_nobody(
     told: list[holdfast.Hold] = []
     with client.lock(name, lease=0.05, renew=False, on_lost=told.append, raise_on_lost=False):
         until(lambda: told)
+
+
+def test_a_thread_that_could_not_be_started_is_started_later(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = itertools.count()
+
+    def scarce(work: Callable[[], object], name: str) -> None:
+        if next(tries) == 0:
+            raise RuntimeError("can't start new thread")
+        start_thread(work, name)
+
+    monkeypatch.setattr(_notices, "start_thread", scarce)
+    told: list[holdfast.Hold] = []
+    with holdfast.connect(server.tcp) as client:
+        lock = client.lock(name, lease=0.05, renew=False, on_lost=told.append, raise_on_lost=False)
+        with pytest.raises(RuntimeError, match="new thread"):
+            lock.acquire()
+        with lock:
+            until(lambda: told)
 
 
 def test_waiting_for_a_loss_ends_with_the_hold(
