@@ -47,35 +47,46 @@ def ended(owner: object | None) -> bool:
 
 
 class Inside:
-    """The owners in the `with` blocks of one lock, each with the greenlet or job that entered.
+    """The owners in the `with` blocks of one lock: threads, or with the greenlet or job that entered.
 
     A generator's block may be left by another job than it was entered by: so FastAPI runs a plain
     dependency that yields.
     """
 
-    __slots__ = ("_entered",)
+    __slots__ = ("_entered", "_threads")
 
     def __init__(self) -> None:
         """Begin without a caller inside."""
         self._entered: dict[bytes, list[weakref.ref[object]]] = {}
+        self._threads: dict[int, int] = {}  # how many blocks
 
     def enter(self, by: object | None, owner: bytes | None) -> None:
         """Note that a block was entered."""
         if by is not None and owner is not None:
             self._entered.setdefault(owner, []).append(weakref.ref(by))
+        else:
+            here = threading.get_ident()
+            self._threads[here] = self._threads.get(here, 0) + 1
 
     def leave(self, owner: bytes | None) -> bytes | None:
         """Give the owner whose block ends: the caller's, or else one whose job has ended."""
+        if owner is None:
+            here = threading.get_ident()
+            blocks = self._threads.pop(here, 0)
+            if blocks > 1:
+                self._threads[here] = blocks - 1
+            if blocks > 0:
+                return owner
         if not self._entered:
             return owner
         if owner not in self._entered:
             gone = (each for each, by in list(self._entered.items()) if ended(by[-1]()))
             owner = next(gone, owner)
-        blocks = self._entered.get(owner or b"", [])
-        if len(blocks) <= 1:
+        entered = self._entered.get(owner or b"", [])
+        if len(entered) <= 1:
             self._entered.pop(owner or b"", None)
         else:
-            blocks.pop()
+            entered.pop()
         return owner
 
 

@@ -246,6 +246,34 @@ def test_a_job_may_not_leave_the_block_of_one_that_runs(client: holdfast.Client,
     assert not lock.locked()
 
 
+def test_a_thread_leaves_its_own_block_beside_that_of_a_job_that_has_ended(
+    client: holdfast.Client, name: str
+) -> None:
+    seats, both = (
+        client.lock(name, permits=3).shared(),
+        client.locks_all(
+            client.lock(name + "2", permits=3).shared(), client.lock(name + "3", permits=3).shared()
+        ),
+    )
+
+    @contextmanager
+    def dependency(made: Any) -> Iterator[None]:
+        with made:
+            yield
+
+    for made in (seats, both):
+        block = dependency(made)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(block.__enter__).result()
+            with made, made:
+                assert made.count() == 2
+            assert made.count() == 0
+            pool.submit(block.__exit__, None, None, None).result()
+        assert not made._inside._entered
+        assert not made._inside._threads
+    assert not seats.locked()
+
+
 def test_nested_blocks_of_a_job_are_left_in_their_order(client: holdfast.Client, name: str) -> None:
     lock = client.lock(name)
 
