@@ -34,6 +34,9 @@ public final class Worker {
     /** No step of a clock ends a paid result. */
     private static final Duration DAY = Duration.ofDays(1);
 
+    /** Several masters: no results, and nothing is shared. */
+    private static boolean plain;
+
     private static volatile boolean stop;
     private static OutputStream history;
     private static int resourcePort;
@@ -43,6 +46,7 @@ public final class Worker {
         resourcePort = Integer.parseInt(args[1]);
         history = new FileOutputStream(args[2], true); // each write is one system call
         locks = Integer.parseInt(args[3]);
+        plain = args[0].contains("+quorum:");
         HoldfastClient client = null;
         while (client == null) {
             try {
@@ -82,7 +86,7 @@ public final class Worker {
             resource.setTcpNoDelay(true);
             InputStream answers = new BufferedInputStream(resource.getInputStream());
             while (!stop) {
-                if (ThreadLocalRandom.current().nextInt(10) == 0) {
+                if (!plain && ThreadLocalRandom.current().nextInt(10) == 0) {
                     askOnce(client);
                     continue;
                 }
@@ -94,7 +98,7 @@ public final class Worker {
                                 ? LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true)
                                 : LockOptions.defaults().lease(Duration.ofMillis(400)).renew(false);
                 String mode = "";
-                int kind = ThreadLocalRandom.current().nextInt(8); // a quarter is shared
+                int kind = plain ? 8 : ThreadLocalRandom.current().nextInt(8); // a quarter is shared
                 if (kind < 2) {
                     mode = ", \"shared\": true";
                 }

@@ -114,6 +114,7 @@ class Proxy:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._mutex = threading.Lock()
         self.delay = 0.0  # of the next piece of each connection that is unlucky
+        self.shut = 0.0  # the share of the connections through which nothing comes, until it is 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -134,8 +135,11 @@ class Proxy:
                 threading.Thread(target=self._carry, args=(*ends, (near, far)), daemon=True).start()
 
     def _carry(self, here: socket.socket, there: socket.socket, pair: tuple) -> None:
+        luck = hash(pair) % 1000 / 1000  # that of both directions
         with contextlib.suppress(OSError):
             while data := here.recv(65536):
+                while luck < self.shut:
+                    time.sleep(0.01)
                 if self.delay and self._chance.random() < 0.3:
                     time.sleep(self.delay)
                 if self._chance.random() < 0.0005:
@@ -185,6 +189,10 @@ class Deployment:
     def serves(self, key: str) -> redis.Redis:
         """Find the server that has the key."""
         return self.servers[0].redis
+
+    def serve(self, key: str) -> list[redis.Redis]:
+        """Find all servers that have the key."""
+        return [self.serves(key)]
 
     def look(self) -> None:
         """See whether something happened that nobody asked for."""
@@ -516,10 +524,89 @@ class Cluster(Replicated):
                 self._say(server, "SETSLOT", slot, "NODE", names[there])
 
 
+class Quorum(Deployment):
+    """Several masters that know nothing of each other, and forget all when they restart.
+
+    All workers reach each of them through its proxy: what a client calls a master must be the
+    same everywhere. A minority at most is in trouble, so that there is no pause and no loss.
+    """
+
+    count = 3
+    quarantine = 3
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        super().__init__(folder, chance)
+        self.servers += [Server(folder / f"master-{number}") for number in range(self.count)]
+        self._ways = [Proxy(server.port, random.Random(chance.random())) for server in self.servers]
+        places = ",".join(f"127.0.0.1:{way.port}" for way in self._ways)
+        self.urls = (f"redis+quorum://{places}?quarantine={self.quarantine}",) * 2
+        self.faults = {
+            "connections killed": (4, self._kill_connections),
+            "scripts flushed": (1, lambda: self.leader().redis.script_flush()),
+            "connections cut": (2, lambda: self.chance.choice(self._ways).cut()),
+            "bytes delayed": (2, self._delay),
+            "masters stopped": (2, self._stop_some),
+            "masters cut off": (2, lambda: self._shut(1.0)),
+            "masters cut off from some": (3, lambda: self._shut(0.5)),
+            "master restarted, empty": (4, self._restart),
+        }
+        self._grow_old()
+
+    def serve(self, key: str) -> list[redis.Redis]:
+        return [server.redis for server in self.servers]
+
+    def _some(self, of: list) -> list:
+        return self.chance.sample(of, self.chance.randint(1, (self.count - 1) // 2))
+
+    def _young(self) -> int:
+        ages = [server.redis.info("server")["uptime_in_seconds"] for server in self.servers]
+        return sum(age <= self.quarantine for age in ages)
+
+    def _grow_old(self) -> None:
+        until(lambda: self._young() == 0, "the end of the quarantine")
+
+    def _delay(self) -> None:
+        for way in self._some(self._ways):
+            way.delay = self.chance.choice((0.01, 0.1, 0.6))
+        time.sleep(0.3)
+        for way in self._ways:
+            way.delay = 0
+
+    def _shut(self, share: float) -> None:
+        for way in self._some(self._ways):
+            way.shut = share
+        time.sleep(self.chance.choice((0.1, 0.6, 1.5)))
+        for way in self._ways:
+            way.shut = 0
+
+    def _stop_some(self) -> None:
+        with contextlib.ExitStack() as stack:
+            for server in self._some(self.servers):
+                stack.enter_context(server.stopped())
+            time.sleep(self.chance.choice((0.1, 0.6, 1.5)))
+
+    def _restart(self) -> None:
+        """Restart a master; not while another is in quarantine that must be asked."""
+        if self._young() >= (self.count - 1) // 2:
+            return
+        server = self.chance.choice(self.servers)
+        server.kill()
+        time.sleep(self.chance.choice((0, 0.3)))
+        server.start()
+
+
+class Quorum5(Quorum):
+    """Of five masters two may be in trouble."""
+
+    count = 5
+
+
 DEPLOYMENTS: dict[str, type[Deployment]] = {
     "single": Single,
     "memory": Memory,
     "clock": Clock,
     "sentinel": Sentinel,
     "cluster": Cluster,
+    "quorum3": Quorum,
+    "quorum5": Quorum5,
 }

@@ -25,6 +25,7 @@ static const char take[] =
 
 static hf_client *client;
 static int history, resource_port, locks;
+static bool plain; /* several masters: no results, and nothing is shared */
 static atomic_bool stop;
 static atomic_int numbers;
 
@@ -138,7 +139,7 @@ static const char *choose(unsigned *seed, char *key, size_t size, hf_lock_option
     int kind = (int)(rand_r(seed) % 8);
 
     snprintf(key, size, "job:%d", (int)(rand_r(seed) % (unsigned)locks));
-    if (kind > 1)
+    if (plain || kind > 1)
         return "";
     options->mode = HF_SHARED;
     if (kind == 0)
@@ -157,7 +158,7 @@ static void *work(void *argument) {
         errx(1, "the resource cannot be reached");
     while (!stop) {
         char key[32];
-        if (rand_r(&seed) % 10 == 0) {
+        if (!plain && rand_r(&seed) % 10 == 0) {
             ask_once(&seed);
             continue;
         }
@@ -216,6 +217,7 @@ int main(int argc, char **argv) {
         errx(2, "usage: worker URL RESOURCE-PORT HISTORY LOCKS");
     resource_port = atoi(argv[2]);
     locks = atoi(argv[4]);
+    plain = strstr(argv[1], "+quorum:") != NULL;
     history = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (history < 0)
         err(1, "%s", argv[3]);
