@@ -42,7 +42,7 @@ static struct {
     int64_t at;
 } excuses[256];
 static size_t excuse_count;
-static int64_t all_excused, kind_since, jumped_at, stepped_at[8];
+static int64_t all_excused, kind_since, set_back, jumped_at, stepped_at[8];
 static const sim_process
     *closed[64]; /* whose clients are closed, or who are dead: the last of them */
 static size_t closed_count;
@@ -328,9 +328,11 @@ void judge_waits_no_more(const char *key) {
 }
 
 /* Independent masters give no votes while they are young, and votes of a holder that died without a
- * majority end with its lease. */
+ * majority end with its lease: as much later as their clocks were set back. */
 static int64_t lingers(void) {
-    return servers_independent() ? servers_quarantine_s * SIM_S + work.longest_ms * SIM_MS : 0;
+    return servers_independent()
+               ? servers_quarantine_s * SIM_S + work.longest_ms * SIM_MS + set_back
+               : 0;
 }
 
 /* In a kind world a free lock is given to a waiter soon. */
@@ -349,8 +351,9 @@ static void look_for_idle(void *unused) {
     sim_at(sim_now() + 100 * SIM_MS, look_for_idle, NULL);
 }
 
-void judge_kind(bool killed) {
+void judge_kind(bool killed, int64_t back) {
     kind_since = sim_now();
+    set_back = back;
     rules_kind(killed);
     sim_at(sim_now() + 100 * SIM_MS, look_for_idle, NULL);
 }

@@ -60,9 +60,10 @@ void judge_answered(const call *call, int64_t within_ms);
 void judge_waits(const char *key);
 void judge_waits_no_more(const char *key);
 
-/* Faults have ended: from now on the world is kind, and waiters must be served. killed: processes
- * were, and have left on the servers what ends by itself. */
-void judge_kind(bool killed);
+/* Faults have ended: from now on the world is kind, and waiters must be served. back: how far
+ * clocks were set back, in all. killed: processes were, and have left on the servers what ends by
+ * itself. */
+void judge_kind(bool killed, int64_t back);
 /* All programs have ended: nothing may be left on the server. */
 void judge_quiet(void);
 

@@ -478,7 +478,7 @@ static void heal(void *unused) {
     for (int i = 0; i < KEYS_MAX; i++)
         if (rules_left_for_ever(keys[i]) || store_foreign(keys[i]))
             delete (keys[i]);
-    judge_kind(spawned > now_drawn.processes);
+    judge_kind(spawned > now_drawn.processes, stepped_back);
     wait_for_end(NULL);
 }
 
