@@ -57,9 +57,9 @@ class LockOptions:
     heal: bool = False
     """Set this lock's lease as the TTL of another library's lock that would stand for ever."""
     replicas: int = 0
-    """How many replicas must have an acquire (WAIT) before it answers. If they do not in time,
-    the lock is released again and the call raises LockNotReplicated. A failover then loses fewer
-    locks: docs/connecting.md."""
+    """How many replicas must have an acquire (WAIT) before it answers; 0: as many as the client's
+    URL says (?replicas=1), or none. If they do not in time, the lock is released again and the call
+    raises LockNotReplicated. A failover then loses fewer locks: docs/connecting.md."""
     replica_timeout: float | timedelta | None = None
     """Seconds for that, less than the lease; by default 1, or half of a lease shorter than 2."""
     release: Literal["wait", "later"] = "wait"

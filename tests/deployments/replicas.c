@@ -447,6 +447,25 @@ static void test_who_may_not_wait_holds_nothing_and_is_told(void **state) {
     hf_client_close(client);
 }
 
+static void test_the_url_has_the_number_of_locks_that_name_none(void **state) {
+    (void)state;
+    hf_client *picky;
+    hf_hold *hold;
+    char *url = text("redis://127.0.0.1:%d?replicas=%d", ports[0], REPLICAS);
+    assert_status(hf_client_open(url, NULL, &picky), HF_OK);
+    hf_lock *all = stock(picky, 0, 0), *one = stock(picky, 1, 2000);
+    assert_status(hf_lock_acquire(all, 0, &hold), HF_OK);
+    release(hold);
+    freeze(1);
+    assert_status(hf_lock_acquire(all, 0, &hold), HF_EREPLICAS);
+    assert_message("1 of the 2 replicas");
+    assert_status(hf_lock_acquire(one, 0, &hold), HF_OK);
+    release(hold);
+    hf_lock_close(all);
+    hf_lock_close(one);
+    hf_client_close(picky);
+}
+
 static void test_wrong_options_are_refused(void **state) {
     (void)state;
     static const hf_lock_options wrong[] = {
@@ -488,6 +507,7 @@ int main(int count, char **arguments) {
         TEST(test_a_started_acquire_without_the_replicas_is_told_how_many),
         TEST(test_closing_during_the_wait_for_replicas_releases),
         TEST(test_who_may_not_wait_holds_nothing_and_is_told),
+        TEST(test_the_url_has_the_number_of_locks_that_name_none),
         TEST(test_wrong_options_are_refused),
     };
     if (count > 1)

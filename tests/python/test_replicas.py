@@ -9,6 +9,7 @@ import pytest
 import redis
 
 import holdfast
+from conftest import Server
 
 
 def test_too_few_replicas_are_told_of(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
@@ -44,6 +45,14 @@ def test_a_task_is_told_of_too_few_replicas(
         assert not raw.exists(name)
 
     asyncio.run(main())
+
+
+def test_the_url_has_the_number_of_locks_that_name_none(server: Server, name: str) -> None:
+    with holdfast.connect(f"{server.tcp}?replicas=2") as picky:
+        with pytest.raises(holdfast.LockNotReplicated, match="0 of the 2 replicas"):
+            picky.lock(name, lease=1, replica_timeout=0.1).acquire()
+        with pytest.raises(holdfast.LockNotReplicated, match="0 of the 1 replicas"):
+            picky.lock(name, lease=1, replica_timeout=0.1, replicas=1).acquire()
 
 
 @pytest.mark.parametrize("wrong", [{"replicas": -1}, {"replicas": 1, "replica_timeout": 0}])

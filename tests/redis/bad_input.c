@@ -46,6 +46,8 @@ static void test_a_bad_url_says_what_is_wrong_with_it(void **state) {
         {"redis://h?fence_life=0", HF_EINVAL, "fence_life takes seconds"},
         {"redis://h?fence_life=0.5", HF_EINVAL,
          "a fence_life of 500 ms: it must be 1 s to 10 years"},
+        {"redis://h?replicas=all", HF_EINVAL, "replicas takes a number"},
+        {"redis+quorum://a,b,c?replicas=1", HF_EINVAL, "have no replicas"},
         {"redis://h?client_name=", HF_EINVAL, "client_name takes 1 to 63 characters"},
         {"redis://h?client_name=a%20b", HF_EINVAL, "client_name 'a b'"},
         {"redis-cluster://h", HF_EINVAL, "unknown scheme 'redis-cluster'"},

@@ -286,7 +286,8 @@ typedef struct hf_client_options {
  *                 hf_client_options can stand there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
  *                 keepalive of `0` turns it off), `client_name`, `lazy=on`,
- *                 `fence_life` in seconds. For a quorum `quarantine`, in seconds,
+ *                 `fence_life` in seconds. `replicas` is the default of
+ *                 hf_lock_options.replicas. For a quorum `quarantine`, in seconds,
  *                 default 30: a master that has been up for less gives no new hold,
  *                 because it may have forgotten others; no lease may be longer. `0`:
  *                 the masters keep their data over a restart, and leases have any length.
@@ -605,7 +606,7 @@ typedef struct hf_lock_options {
      * The number of replicas that must confirm an acquire before it returns (WAIT). If fewer
      * confirm it within replica_timeout_ms, the lock is released again and the call returns
      * HF_EREPLICAS. A failover then loses fewer locks, but can still lose one: only the fence
-     * protects from that. Default 0.
+     * protects from that. Default: that of the client's URL, or 0.
      */
     int32_t replicas;
     /**

@@ -39,6 +39,7 @@ struct hf_client {
     int references; /* the handle's, and one of each lock and hold */
     unsigned generation;
     int64_t fence_life_ms; /* 0: a day */
+    int32_t replicas;      /* of a lock that names no number of its own */
     hf_transport *transport;
     struct hf_quorum *quorum; /* several masters: their clients ask; or NULL */
     hf_interrupt interrupt;

@@ -107,6 +107,8 @@ static hf_status check_options(const hf_client *client, hf_lock_options *options
         status = check_max_hold(options->max_hold_ms, options->lease_ms, options->renew);
     if (status != HF_OK)
         return status;
+    if (options->replicas == 0)
+        options->replicas = client->replicas;
     if (options->replicas < 0 || options->replica_timeout_ms < 0 ||
         options->replica_timeout_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL,

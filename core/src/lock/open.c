@@ -113,6 +113,7 @@ static hf_status open_client(hf_address given, const hf_client_options *options,
     if (status == HF_OK)
         status = name_client(client, address.options.client_name);
     client->fence_life_ms = address.options.fence_life_ms;
+    client->replicas = address.replicas;
     client->tells_trouble = chosen.trouble == HF_ON;
     if (status == HF_OK)
         status = hf_transport_open(&address, &client->transport);

@@ -192,7 +192,8 @@ static hf_status refuse_option(const char *name) {
         HF_EINVAL,
         "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
         "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-        "keepalive, client_name, lazy, fence_life, quarantine, each with a = and a value",
+        "keepalive, client_name, lazy, fence_life, replicas, quarantine, each with a = and a "
+        "value",
         named ? "unknown option " : "an option without a name or a value",
         named ? hf_quote(name, length) : "");
 }
@@ -237,6 +238,13 @@ static hf_status parse_query(const char *query, hf_address *address, const char 
             address->database = number(value, value_length, 1000000);
             if (address->database < 0)
                 return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
+        } else if (is(query, name, "replicas")) {
+            address->replicas = number(value, value_length, 1000000);
+            if (address->replicas < 0)
+                return hf_fail(HF_EINVAL, "malformed URL: replicas takes a number");
+            if (address->kind == HF_QUORUM)
+                return hf_fail(HF_EINVAL, "malformed URL: the masters of redis+quorum:// have no "
+                                          "replicas");
         } else if (is(query, name, "quarantine")) {
             address->quarantine_ms = milliseconds(value, value_length);
             if (address->quarantine_ms < 0)

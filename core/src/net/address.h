@@ -30,6 +30,7 @@ typedef struct hf_address {
 
     hf_client_options options; /* those of the URL; hf_address_options() completes them */
 
+    int32_t replicas;           /* of each lock that names no number of its own */
     int64_t quarantine_ms;      /* of a quorum */
     struct hf_members *members; /* that this server is one of, and its place; or NULL */
     size_t member;

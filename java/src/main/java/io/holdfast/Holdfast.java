@@ -28,7 +28,8 @@ public final class Holdfast {
      *     tls_ca} (a file or folder; by default the system's), the client's {@code tls_cert} and
      *     {@code tls_key}, and {@code tls_verify=off}; and the {@link ClientOptions} {@code
      *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code client_name},
-     *     {@code lazy=on}, {@code fence_life}
+     *     {@code lazy=on}, {@code fence_life}; and {@code replicas}, the default of {@link
+     *     LockOptions#replicas}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old

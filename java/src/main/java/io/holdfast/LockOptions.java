@@ -113,7 +113,8 @@ public final class LockOptions {
      * LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose one:
      * only the fence protects from that.
      *
-     * @param count 0, which is the default, or more
+     * @param count 0, which is the default, or more; 0 is as many as the client's URL says ({@code
+     *     ?replicas=1}), or none
      * @param timeout the time limit; positive, shorter than the lease, rounded up to milliseconds
      * @return new options
      * @throws IllegalArgumentException if the count is negative or the timeout is not positive;

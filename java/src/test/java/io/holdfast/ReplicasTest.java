@@ -39,6 +39,15 @@ final class ReplicasTest extends RedisTest {
     }
 
     @Test
+    void theUrlHasTheNumberOfLocksThatNameNone() {
+        try (HoldfastClient picky = Holdfast.connect(url() + "?replicas=2")) {
+            HoldfastLock brief =
+                    picky.lock(name, LockOptions.defaults().lease(Duration.ofMillis(200)));
+            assertTooFew(brief::acquire);
+        }
+    }
+
+    @Test
     void aFutureIsToldOfTooFewReplicas() throws Exception {
         CompletableFuture<Hold> future = client.lock(name, PICKY).acquireAsync(SECOND);
         ExecutionException told =
