@@ -1246,6 +1246,136 @@ class Edges:
             lock.wait(99) != 0 and 0 < r.pttl(self.keys.Q) <= 30000,
         )
 
+    def new_second(self, r: redis.Redis) -> None:
+        """By the server's clock."""
+        now = r.time()[0]
+        while r.time()[0] == now:
+            time.sleep(0.01)
+
+    def test_questions(self, lock: Lock, r: redis.Redis) -> None:
+        """Whoever waits already asks again, by the short way."""
+        queue, fence = self.keys.Q, self.keys.F
+        lock.take(1, 20000), lock.acquire(2), lock.wait(3), lock.acquire(4, "s0")
+        places = [int(score) for _, score in r.zrange(queue, 0, -2, withscores=True)]
+        self.new_second(r)
+        r.pexpire(queue, 5000), r.pexpire(fence, 5000)
+        for n, mode in ((2, "x"), (3, "x"), (4, "s0")):
+            _, again, *told = lock.acquire(n, mode, score=places[n - 2], nests="1")
+            self.expect("still waits", told == [2, places[n - 2], n - 2], n, told)
+            self.expect("and asks again at the end", 15000 < again <= 20000, again)
+        self.expect("the queue lives", r.pttl(queue) > 20000, r.pttl(queue))
+        self.expect("and F", r.pttl(fence) > DAY - 10000, r.pttl(fence))
+        self.expect("a copy", lock.acquire(3)[2:] == [2, places[1], 1])
+        self.expect("who holds", lock.acquire(1)[2] == 1 and r.zcard(queue) == 4, lock.state())
+        text = lock.member(3)
+        wrong = lock.acquire(3, "s3", score=places[1], text=text)
+        self.expect("another mode", isinstance(wrong, redis.exceptions.ResponseError), wrong)
+        for score in ("-1", "9007199254740991"):
+            wrong = lock.acquire(3, score=score)
+            self.expect("another score", isinstance(wrong, redis.exceptions.ResponseError), wrong)
+        r.delete(fence)
+        lock.acquire(3, score=places[1])
+        self.expect("a lost F is flagged", len(r.get(fence) or "") == 61, lock.state())
+        r.zrem(queue, lock.member(3))
+        back = lock.acquire(3, score=places[1])
+        self.expect("who was out comes back", back[2:] == [6, places[1], 1], back)
+        ahead = int(r.time()[0] + 60) * 10**6
+        r.zadd(queue, {lock.member(7): ahead})
+        self.expect("behind the last", lock.acquire(8)[2:] == [2, ahead + 1, 4], lock.state())
+        r.flushall()
+        lock.take(1), lock.acquire(2), lock.acquire(3, nests="1", owner="o7")
+        place = int(r.zrange(queue, 1, 1, withscores=True)[0][1])
+        lock.short(1), lock.acquire(4, owner="o7", nests="1", wait=False)
+        r.zadd(queue, {lock.member(9): 1})
+        nested = lock.acquire(3, nests="1", owner="o2", score=place)
+        self.expect("what nests does not wait", nested[2] == 1, nested, lock.state())
+
+    def test_pools(self, lock: Lock, r: redis.Redis) -> None:
+        """A full pool, its queue, and how it is handed on."""
+        key, fence, queue, ends = self.keys.K, self.keys.F, self.keys.Q, self.keys.S
+
+        def holds() -> list[int]:
+            return sorted(int(who[1:], 16) for who in r.zrange(ends, 0, -1))
+
+        def full(lease: int = 30000) -> None:
+            r.flushall()
+            for n in (1, 2, 3):
+                lock.share(n, lease if n == 1 else 30000, 3)
+
+        def end() -> tuple[int, int, int]:
+            last = int(r.zrange(ends, -1, -1, withscores=True)[0][1])
+            return last, r.pexpiretime(key) if not self.old else last, last
+
+        full()
+        first = lock.acquire(4, "s3")
+        self.expect("the first waits", first[2] == 2, first)
+        second = lock.acquire(5, "s3")
+        self.expect("the next", second[2:3] + second[4:] == [2, 1] and second[3] > first[3], second)
+        self.expect("asks again", lock.acquire(5, "s3", score=second[3])[2:] == second[2:])
+        self.expect("who holds", lock.acquire(2, "s3", score=5)[2] == 1)
+        self.expect("a copy that holds", lock.acquire(2, "s3")[2] == 1 and r.zcard(queue) == 3)
+        self.expect("a writer", lock.acquire(6)[2:] == [2, lock.acquire(6)[3], 2])
+        self.expect("a larger one", lock.acquire(7, "s5", score=0)[2] == 2)
+        self.new_second(r)
+        r.pexpire(queue, 5000)
+        self.expect("handed on", lock.short(1) == 1 and holds() == [2, 3, 4], lock.state())
+        flag = r.get(fence)
+        self.expect("marked", flag[:16] == lock.fence(4) and flag[16:48] == CLIENTS[0], flag)
+        self.expect("it lives", r.pttl(queue) > 20000 and r.pttl(fence) > DAY - 10000)
+        field = r.hget(key, "h" + hold(4))
+        self.expect("its field", field == "s" + flag[:16] + CLIENTS[0] + "o4", field)
+        self.expect("its end", 2000 < r.zscore(ends, hold(4)) - time.time() * 1000 <= 3000)
+        self.expect("the keys live on", end()[0] <= end()[1], end())
+        self.expect(
+            "with another fence", lock.short(9) == 0 and lock.release(2, "1" * 16, long=False) == 0
+        )
+        self.expect("a writer is next", lock.short(2) == 1 and holds() == [3, 4, 5])
+        self.expect("it waits for all", lock.short(3) == 1 and holds() == [4, 5])
+        self.expect("unmarked", lock.short(5) == 1 and r.get(fence)[16:48] == NOBODY, lock.state())
+        self.expect("the last of them", lock.short(4) == 1 and lock.holder() == 6, lock.state())
+
+        full(60000)
+        lock.acquire(6), lock.short(2)
+        self.expect("one ends later", r.pttl(key) > 50000 and r.pttl(ends) > 50000, r.pttl(key))
+        full()
+        lock.share(4, 30000, 5), lock.acquire(5, "s3"), lock.short(1)
+        self.expect("a smaller one waits", holds() == [2, 3, 4], lock.state())
+        full(60000)
+        lock.acquire(6), lock.acquire(7, "s3")
+        lock.short(1)
+        self.expect(
+            "the keys' end, then the others'", end()[0] == end()[1] and r.pttl(key) <= 30000
+        )
+        r.zrem(queue, lock.member(6)), r.zadd(queue, {lock.member(6, hold(0xDEAD)): 1})
+        self.expect("a dead writer", lock.short(2) == 1 and holds() == [3, 7], lock.state())
+
+        full()
+        lock.acquire(4, "s3"), lock.acquire(5, "s5"), lock.acquire(6, "s0")
+        lock.short(1)
+        self.expect("all that fit", holds() == [2, 3, 4, 5, 6], holds())
+        full(40)
+        place = lock.acquire(4, "s3")[3]
+        time.sleep(0.06)
+        self.expect("one has ended", lock.acquire(4, "s3", score=place)[2] == 1, lock.state())
+        place = lock.acquire(5, "s3")[3]
+        r.zrem(ends, hold(2)), r.hdel(key, "h" + hold(2))
+        self.expect("one is gone", lock.acquire(5, "s3", score=place)[2] == 1, lock.state())
+        full(40)
+        lock.acquire(4, "s3"), lock.acquire(5, "s3"), lock.acquire(6, "s3")
+        time.sleep(0.06)
+        self.expect("one is over", lock.short(2) == 1 and holds() == [3, 4, 5], holds())
+        r.zrem(ends, hold(3))
+        self.expect("without its end", lock.short(3) == 0, lock.state())
+        full()
+        lock.acquire(4, "s3"), lock.acquire(5, "s3"), lock.acquire(6, "s3")
+        r.zrem(queue, lock.member(4, mode="s3"))
+        r.zadd(queue, {lock.member(4, mode="s3", timeout=1): 1})
+        self.expect("who gave up is passed", lock.short(1) == 1 and holds() == [2, 3, 5], holds())
+        r.flushall()
+        for n in (1, 2, 3):
+            lock.acquire(n, "s1")
+        self.expect("a pool of one", lock.short(1) == 1 and holds() == [2], lock.state())
+
     def test_shared(self, lock: Lock, r: redis.Redis) -> None:
         lock.take(1)
         inner, behind = (

@@ -31,6 +31,7 @@ CLIENTS = [f"{n:032x}" for n in (0xC0, 0xC1)]
 TEXTS = scripts()
 # Which places an acquire looks at for the dead is drawn from the clock.
 TEXTS["acquire"] = TEXTS["acquire"].replace("now % size, now % size + 3", "0, 3")
+TEXTS["acquire"] = TEXTS["acquire"].replace("us % (rank + 2), us % (rank + 2)", "0, 0")
 DRAWN = [*TEXTS, "take", "acquire", "acquire", "release"]
 SNIPPETS = [
     "return {KEYS, ARGV}",

@@ -38,15 +38,69 @@ repeat
   end
   local call, pcall, sub = redis.call, redis.pcall, string.sub
   local last, v = pcall('GET', F), pcall('HGET', K, 'hf1')
-  if not last or #last ~= 16 or type(v) == 'table' or (floor ~= '0' and floor > last) then break end
+  if not last or #last < 16 or type(v) == 'table' or (floor ~= '0' and floor > last) then break end
   local time = call('TIME')
   local us = time[2]
   local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
   if #stamp ~= 16 or last >= stamp then break end
-  local shared, nests, form = sub(how, 1, 1) == 's', ARGV[6] ~= '0', sub(v or '', 33, 33)
+  local shared, nests, form, err = sub(how, 1, 1) == 's', ARGV[6] ~= '0', sub(v or '', 33, 33), nil
   if not shared and #how ~= 1 then break end
+  local m, score = ARGV[7], ARGV[8]
+  local waits = (not v or #last ~= 16) and how ~= 'o' and #ARGV[6] == 1 and sub(m, 1, 32) == id
+    and sub(m, shared and 99 or 89) == owner and tonumber(sub(m, 77, 88)) == lease
+    and string.find(sub(m, 65, shared and 98 or 88), shared and '^[ps]%d+s%d+$' or '^[ps]%d+x%d+$')
+    and (not shared or tonumber(sub(m, 89, 98)) == tonumber(sub(how, 2)))
+
+  if #last ~= 16 then
+    -- A waiter asks again, or one more comes, and it does not fit. If another waiter fits, its own question
+    -- finds out.
+    local again
+    if not waits or #last ~= 61 or sub(last, 49) ~= '0000000000000' or nests and sub(v or '', 63) == owner then break end
+    if form == '1' or form == '2' then
+      if sub(v, 1, 32) == id or sub(v, 34, 49) > last then break end
+      again = call('PTTL', K)
+    elseif form == 'n' then
+      again = call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]
+      if not again or (again ~= 'inf' and again <= sub(stamp, 1, 13)) or sub(v, 1, 16) > last
+        or call('HGET', K, 'h' .. id) then
+        break
+      end
+      if shared and sub(v, 50, 50) == 's' then
+        local permits = sub(how, 2) + 0
+        if permits == 0 or call('ZCARD', S) < permits then break end
+      end
+      again = again == 'inf' and -1 or again - sub(stamp, 1, 13)
+    else
+      break
+    end
+    local added = 0
+    if score == '0' then
+      local top = call('ZRANGE', Q, '-2', '-2', 'WITHSCORES')[2]
+      if top and top >= stamp then break end
+      score, added = stamp, pcall('ZADD', Q, 'NX', stamp, m, 'inf', '~')
+      if type(added) == 'table' or added == 0 then break end
+    else
+      score = string.find(score, '^%d+$') and score + 0 < 9007199254740990 and call('ZSCORE', Q, m)
+      if not score then break end
+    end
+    local rank = call('ZRANK', Q, m)
+    if added == 0 then
+      -- One more, wherever: the dead do not pile up behind a lock that is held for long.
+      local m = call('ZRANGE', Q, us % (rank + 2), us % (rank + 2))[1]
+      if m and m ~= '~' and m ~= ARGV[7] then
+--@include _hears.lua
+        if not heard then break end
+      end
+    end
+    -- Once a second is enough; but a question writes something: is this still the master?
+    local late = last < time[1]
+    if added ~= 1 or late then err = pcall('PEXPIRE', Q, '30000') end
+    if type(err) == 'table' then break end
+    if late then pcall('PEXPIRE', F, '86400000') end
+    return { stamp + 0, again, 2, score + 0, rank }
+  end
   local ends = sub(stamp, 1, 13) + lease .. ''
-  local fence, mode, err, plain = stamp, shared and 's' or 'x', nil, nil
+  local fence, mode = stamp, shared and 's' or 'x'
   local value = '--------------------------------' .. owner
 
   if form == 'n' then
@@ -82,11 +136,11 @@ repeat
   local size = call('HLEN', K)
   if how == 'o' and size == 0 then
     -- The outcome, without holders and waiters.
-    local m, record = ARGV[7], call('HGET', R, 'hf1')
+    local record = call('HGET', R, 'hf1')
     if not record or not string.find(record, '^[bde]', 33)
       or m ~= '' and (sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
         or not string.find(sub(m, 65, 88), '^[ps]%d+o%d+$'))
-      or ARGV[8] ~= '0' and not (string.find(ARGV[8], '^%d+$') and #ARGV[8] < 17 and ARGV[8] + 0 < 9007199254740990) then
+      or score ~= '0' and not (string.find(score, '^%d+$') and #score < 17 and score + 0 < 9007199254740990) then
       break
     end
     err = pcall('ZREM', Q, '') -- is this still the master?
@@ -129,11 +183,7 @@ repeat
   end
 
   -- The first waiter.
-  local m = ARGV[7]
-  if how ~= 'x' or ARGV[8] ~= '0' or sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
-    or not string.find(sub(m, 65, 88), '^[ps]%d+x%d+$') or #ARGV[6] > 1 then
-    break
-  end
+  if how ~= 'x' or score ~= '0' or not waits then break end
   err = pcall('ZADD', Q, stamp, m, 'inf', '~')
   if err ~= 2 then return err end
   err = pcall('PEXPIRE', Q, '30000')
@@ -354,10 +404,11 @@ if waits then
   -- A few of the queue, wherever: the dead do not pile up behind a lock that is held for long.
   local size = call('ZCARD', Q)
   if size > 2 then
-    for _, m in ipairs(call('ZRANGE', Q, now % size, now % size + 3)) do
-      if m ~= '~' and not asking[sub(m, 1, 32)] and gone(parse(m), tonumber(call('ZSCORE', Q, m))) then
-        refused('ZREM', Q, m)
-      end
+    local some = call('ZRANGE', Q, now % size, now % size + 3, 'WITHSCORES')
+    for i = 1, #some, 2 do
+      local m = some[i]
+      if m == '~' or asking[sub(m, 1, 32)] or not gone(parse(m), tonumber(some[i + 1])) then break end
+      refused('ZREM', Q, m)
     end
   end
   for i, a in ipairs(asks) do

@@ -15,8 +15,9 @@ local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- The common cases, written out for speed, without functions: to make them costs more than the
 -- commands. Taken: the queue is empty, and a plain HDEL is all. One: it is the only hold, so
 -- that only the head of the queue matters, if that is alive and exclusive; and unless K has a 2,
--- F knows nothing more. Many: F says that the queue is empty, so that no waiter is next. Numbers stay digits, which compare as texts. A
--- `break` goes the general way, with all as before.
+-- F knows nothing more. Many: F says that the queue is empty, so that no waiter is next; or all holds are shared and
+-- live, so that their number says whether the head, and then the next waiter, fits. Numbers stay digits, which compare
+-- as texts. A `break` goes the general way, with all as before.
 repeat
   if ARGV[4] then break end
   local call, pcall, sub = redis.call, redis.pcall, string.sub
@@ -29,7 +30,7 @@ repeat
     break
   end
   if type(v) == 'table' then break end
-  local mine, last, dead = sub(v, 1, 49), fence, '0000000000000'
+  local mine, last, dead, pool = sub(v, 1, 49), fence, '0000000000000', nil
   if mine == id .. '2' .. fence then
     local old = pcall('GET', F)
     if not old or #old ~= 61 then break end
@@ -44,28 +45,32 @@ repeat
     return 1
   elseif mine ~= id .. '1' .. fence then
     local old = sub(v, 33, 33) == 'n' and pcall('GET', F)
-    if not old or #old ~= 16 then break end
-    -- The last to end, with K, is live: K is.
-    local two = call('ZRANGE', S, '-2', '-1')
+    if not old or #old ~= 16 and (#old ~= 61 or sub(v, 50, 50) ~= 's') then break end
     local field = call('HGET', K, 'h' .. id)
-    if two[#two] ~= id or not field or sub(field, 2, 17) ~= fence then break end
-    if not two[2] then
-      call('DEL', K, S)
+    if not field or sub(field, 2, 17) ~= fence then break end
+    if #old == 16 then
+      -- The last to end, with K, is live: K is.
+      local two = call('ZRANGE', S, '-2', '-1')
+      if two[#two] ~= id then break end
+      if not two[2] then
+        call('DEL', K, S)
+        return 1
+      end
+      call('ZREM', S, id)
+      pcall('HDEL', K, 'h' .. id)
+      if sub(field, 1, 1) ~= 's' then
+        local x = sub(v, 17, 32) - 1
+        pcall('HSET', K, 'hf1', x == 0 and '00000000000000000000000000000000n9999999999999999s000000000000'
+          or sub(v, 1, 16) .. sub('000000000000000' .. x, -16) .. sub(v, 33))
+      end
+      local ends = call('ZSCORE', S, two[1])
+      if ends ~= 'inf' then
+        pcall('PEXPIREAT', K, ends)
+        pcall('PEXPIREAT', S, ends)
+      end
       return 1
     end
-    call('ZREM', S, id)
-    pcall('HDEL', K, 'h' .. id)
-    if sub(field, 1, 1) ~= 's' then
-      local x = sub(v, 17, 32) - 1
-      pcall('HSET', K, 'hf1', x == 0 and '00000000000000000000000000000000n9999999999999999s000000000000'
-        or sub(v, 1, 16) .. sub('000000000000000' .. x, -16) .. sub(v, 33))
-    end
-    local ends = call('ZSCORE', S, two[1])
-    if ends ~= 'inf' then
-      pcall('PEXPIREAT', K, ends)
-      pcall('PEXPIREAT', S, ends)
-    end
-    return 1
+    last, dead, pool = sub(old, 1, 16), sub(old, 49), sub(old, 17, 48) == sub(field, 18, 49) and 'marked' or 'is'
   end
 
   local time = call('TIME')
@@ -73,8 +78,9 @@ repeat
   local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
   if #stamp ~= 16 or last >= stamp or fence >= stamp then break end
   if dead ~= '0000000000000' and dead <= sub(stamp, 1, 13) then dead = '0000000000000' end
-  local first = pcall('ZPOPMIN', Q)
+  local first = pool and pcall('ZRANGE', Q, '0', '1', 'WITHSCORES') or pcall('ZPOPMIN', Q)
   local m, score = first[1], first[2]
+  if pool and (not m or m == '~') then break end
   if first.err then return first end
   if not m or m == '~' then
     -- The queue is empty: there is nothing to look after but dead ids.
@@ -83,46 +89,89 @@ repeat
     pcall('SET', F, last .. flags, 'PX', flags == '' and ARGV[3] or '86400000')
     return 1
   end
-  local client = sub(m, 33, 64)
-  local kind, timeout, lease = string.match(m, '^([ps])(%d+)x(%d%d%d%d%d%d%d%d%d%d%d%d).', 65)
-  local sharded = kind == 's'
-  local channel = sharded and 'hf:{' .. (string.match(K, '^[^{]*{([^}]+)}') or K) .. '}:' .. client
-    or 'hf:' .. client
+--@include _hears.lua
+  local timeout, lease = string.match(m, pool and '^[ps](%d+)[xs](%d%d%d%d%d%d%d%d%d%d%d%d).'
+    or '^[ps](%d+)x(%d%d%d%d%d%d%d%d%d%d%d%d).', 65)
+  local short = lease and lease < '000000003000' and lease ~= '000000000000'
   -- What parse() drops, or is not exclusive, goes the general way.
-  if not kind or #timeout ~= 10 or lease > '315360000000'
-    or (lease < '000000000010' and lease ~= '000000000000')
+  if not timeout or #timeout ~= 10 or lease > '315360000000' or (short and lease < '000000000010')
     or (timeout ~= '0000000000' and score + timeout * 1000 <= stamp + 0)
-    or (pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] or 0) < 1 then
-    pcall('ZADD', Q, score, m)
+    or not heard then
+    if not pool then pcall('ZADD', Q, score, m) end
     break
   end
   -- A pushed grant lasts only until its claim; 3 s: as in _grant.lua. The TTL goes first: whatever
   -- is refused then, K ends.
-  local next = sub(m, 1, 32)
-  local short = lease < '000000003000' and lease ~= '000000000000'
-  local done = pcall('PEXPIRE', K, short and lease + 0 or '3000')
-  if done == 1 then
-    local form = dead == '0000000000000' and '1' or '2'
-    done = pcall('HSET', K, 'hf1', next .. form .. stamp .. sub(m, 76))
-  end
-  if done ~= 0 then
-    pcall('ZADD', Q, score, m)
-    return done
-  end
-  local flags = stamp .. client .. dead
-  if time[1] == sub(fence, 1, 10) then
-    done = pcall('SET', F, flags, 'KEEPTTL')
+  local next, done = sub(m, 1, 32), nil
+  if pool then
+    local soonest, two, count = call('ZRANGE', S, '0', '0', 'WITHSCORES')[2], call('ZRANGE', S, '-2', '-1', 'WITHSCORES'),
+      call('ZCARD', S)
+    local permits, second = sub(m, 76, 76) == 's' and tonumber(sub(m, 89, 98)), sub(first[3] or '', 76, 76)
+    local fits = permits and (permits == 0 or count <= permits)
+    if not soonest or (soonest ~= 'inf' and soonest <= sub(stamp, 1, 13)) or (not fits and count == 1) then break end
+    if fits and (second == 's' or second == 'w') then
+      local most = tonumber(sub(first[3], 89, 98)) or 0
+      if most == 0 or count < most then break end
+    end
+    local latest = two[#two]
+    local till = two[#two - 1] ~= id and latest or two[4] and two[2] or '0'
+    if fits then
+      local ends = sub(stamp, 1, 13) + (short and lease or '3000') .. ''
+      if pcall('ZADD', S, 'NX', ends, next) ~= 1 then break end
+      if till ~= 'inf' and ends > till then till = ends end
+    end
+    done = pcall('ZREM', S, id)
+    if done ~= 1 then
+      if fits then pcall('ZREM', S, next) end
+      break
+    end
+    pcall('HDEL', K, 'h' .. id)
+    if fits then done = pcall('HSET', K, 'h' .. next, 's' .. stamp .. client .. sub(m, 99)) end
+    if done == 1 and till ~= latest then
+      -- Last: with an end that has come by now the server deletes what it is set for.
+      done = pcall('PEXPIREAT', S, till)
+      if done == 1 then done = pcall('PEXPIREAT', K, till) end
+    end
+    if not fits then
+      if pool == 'marked' then pcall('SET', F, last .. '--------------------------------' .. dead, 'KEEPTTL') end
+      if last < time[1] then
+        pcall('PEXPIRE', Q, '30000')
+        pcall('PEXPIRE', F, '86400000')
+      end
+      return 1
+    end
+    if done == 1 then done = pcall('ZREM', Q, m) end
   else
-    -- What is in use lives on; once a second is enough.
-    pcall('PEXPIRE', Q, '30000')
-    done = pcall('SET', F, flags, 'PX', '86400000')
+    done = pcall('PEXPIRE', K, short and lease + 0 or '3000')
+    if done == 1 then
+      local form = dead == '0000000000000' and '1' or '2'
+      done = pcall('HSET', K, 'hf1', next .. form .. stamp .. sub(m, 76))
+    end
+    if done ~= 0 then
+      pcall('ZADD', Q, score, m)
+      return done
+    end
+  end
+  if not pool or done == 1 then
+    local flags = stamp .. client .. dead
+    if (pool and last or fence) >= time[1] then
+      done = pcall('SET', F, flags, 'KEEPTTL')
+    else
+      -- What is in use lives on; once a second is enough.
+      pcall('PEXPIRE', Q, '30000')
+      done = pcall('SET', F, flags, 'PX', '86400000')
+    end
   end
   if not done.err then
     done = pcall(sharded and 'SPUBLISH' or 'PUBLISH', channel, 'g' .. next .. stamp .. stamp)
     if type(done) == 'number' then return 1 end
   end
   -- Undone: it is the first again, and will come and ask.
-  pcall('DEL', K)
+  if pool then
+    pcall('ZREM', S, next)
+    pcall('HDEL', K, 'h' .. next)
+  end
+  if not pool or call('EXISTS', S) == 0 then pcall('DEL', K) end
   pcall('SET', F, stamp .. '--------------------------------' .. dead, 'PX', '86400000')
   pcall('ZADD', Q, score, m, 'inf', '~')
   pcall('PEXPIRE', Q, '30000')

@@ -12,10 +12,11 @@ if type(v) ~= 'string' or sub(v, 33, 33) ~= '1' or sub(v, 63) == ARGV[2] or #ARG
 local time = call('TIME')
 local us = time[2]
 local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
+local fence = sub(v, 34, 49)
 -- Last in the queue, as far as the clock has not stepped back.
-if #stamp ~= 16 or stamp <= sub(v, 34, 49) then return 0 end
+if #stamp ~= 16 or stamp <= fence then return 0 end
 local added = call('ZADD', KEYS[2], 'NX', stamp, ARGV[1], 'inf', '~')
 if added == 0 then return 0 end
 -- Once a second is enough; but at once if the queue had no end, and so was lost.
-if added == 2 or time[1] ~= sub(v, 34, 43) then redis.pcall('PEXPIRE', KEYS[2], '30000') end
+if added == 2 or fence < time[1] then redis.pcall('PEXPIRE', KEYS[2], '30000') end
 return stamp .. sub(v, 33, 62)
