@@ -47,7 +47,7 @@ def ended(owner: object | None) -> bool:
 
 
 class Inside:
-    """The owners in the `with` blocks of one lock, with the greenlet or job that entered; and threads.
+    """The owners in the `with` blocks of one lock: threads, greenlets and jobs that entered.
 
     A generator's block may be left by another job than it was entered by: so FastAPI runs a plain
     dependency that yields.
