@@ -22,6 +22,8 @@ public final class LockOptions {
     /** As the core has it; for {@link #lease()}. */
     private static final Duration DEFAULT_LEASE = Duration.ofSeconds(10);
 
+    private static final Duration LONGEST_AHEAD = Duration.ofHours(1);
+
     static {
         LockSettings.openBy(options -> ((LockOptions) options).settings);
     }
@@ -195,6 +197,23 @@ public final class LockOptions {
     }
 
     /**
+     * The head start of an acquire that has to wait: it is queued as if it had come that time earlier.
+     * So it passes waiters that came up to that time before it, and no waiter waits for ever, however
+     * many have a head start.
+     *
+     * @param time zero, which is the default, to an hour; rounded up to milliseconds
+     * @return new options
+     * @throws IllegalArgumentException if it is out of these bounds
+     */
+    public LockOptions ahead(Duration time) {
+        if (time.isNegative() || time.compareTo(LONGEST_AHEAD) > 0) {
+            throw new IllegalArgumentException(
+                    "the head start must be from zero to an hour: " + time);
+        }
+        return with(o -> o.aheadMillis = Millis.of(time));
+    }
+
+    /**
      * The owner that holds the lock, instead of the calling thread.
      *
      * <p>Equal owners are one owner everywhere: {@code "worker"} on ten hosts excludes nothing.
@@ -344,6 +363,15 @@ public final class LockOptions {
      */
     public long weight() {
         return settings.weight;
+    }
+
+    /**
+     * The head start of an acquire that has to wait.
+     *
+     * @return zero by default
+     */
+    public Duration ahead() {
+        return Duration.ofMillis(settings.aheadMillis);
     }
 
     /**

@@ -12,8 +12,8 @@ import java.util.Optional;
  * @param shared whether it asks for a shared hold
  * @param permits of a shared one: it enters if no more than this many hold the lock then; 0: no
  *     limit
- * @param waited how long it has waited
- * @param timeout its timeout, counted from when it queued; {@link Hold#FOREVER} if it waits without
+ * @param waited how long it has waited; a head start counts as waited
+ * @param timeout its timeout, counted as that is; {@link Hold#FOREVER} if it waits without
  *     limit
  * @param weight how many of the permits it takes; 0 if it is not shared
  */

@@ -97,6 +97,62 @@ abstract class SharedContract extends ClientTest {
         assertEquals(2, LockOptions.defaults().permits(3).weight(2).weight());
     }
 
+    // ------------------------------------------------------------ Head starts
+
+    private HoldfastLock ahead(String owner, long seconds) {
+        LockOptions options = LockOptions.defaults().ahead(Duration.ofSeconds(seconds));
+        return client.lock(name, options.owner(owner));
+    }
+
+    @Test
+    void aHeadStartPassesWhatCameWithinIt() throws Exception {
+        List<CompletableFuture<Hold>> started = new ArrayList<>();
+        try (Hold held = lock.acquire()) {
+            assertEquals(0, lock.inspect().queue().size());
+            for (long seconds : new long[] {0, 5, 0, 60}) {
+                started.add(ahead("by " + started.size(), seconds).acquireAsync());
+                until(() -> lock.inspect().queue().size() == started.size());
+            }
+            List<LockWaiter> queue = lock.inspect().queue();
+            assertEquals(
+                    List.of("by 3", "by 1", "by 0", "by 2"),
+                    queue.stream().map(LockWaiter::ownerText).toList());
+            assertTrue(queue.get(1).waited().compareTo(Duration.ofSeconds(5)) >= 0);
+            assertTrue(queue.get(2).waited().compareTo(Duration.ofSeconds(60)) < 0);
+            assertEquals(Hold.FOREVER, queue.get(0).timeout());
+        }
+        for (int next : new int[] {3, 1, 0, 2}) {
+            started.get(next).get(20, TimeUnit.SECONDS).close();
+        }
+    }
+
+    @Test
+    void aReaderWithAHeadStartPassesAWriter() throws Exception {
+        CompletableFuture<Hold> writer;
+        try (Hold reader = lock.shared().acquire()) {
+            writer = stranger.acquireAsync(Duration.ofSeconds(50));
+            until(() -> lock.inspect().queue().size() == 1);
+            HoldfastLock urgent = ahead("urgent", 60);
+            assertFalse(urgent.shared().tryLock()); // a try does not queue
+            try (Hold second = urgent.shared().acquire(Duration.ofSeconds(50))) {
+                assertEquals(2, lock.inspect().count());
+                assertFalse(writer.isDone());
+            }
+        }
+        writer.get().close();
+    }
+
+    @Test
+    void wrongHeadStartsAreRefused() {
+        LockOptions options = LockOptions.defaults();
+        assertThrows(
+                IllegalArgumentException.class, () -> options.ahead(Duration.ofSeconds(-1)));
+        assertThrows(
+                IllegalArgumentException.class, () -> options.ahead(Duration.ofMinutes(61)));
+        assertEquals(Duration.ZERO, options.ahead());
+        assertEquals(Duration.ofHours(1), options.ahead(Duration.ofHours(1)).ahead());
+    }
+
     // --------------------------------------------------------- Stored limits
 
     private void assertDiffers(String told, Executable acquire) {

@@ -127,4 +127,12 @@ public @interface Locked {
      * @return 1 by default
      */
     long weight() default 1;
+
+    /**
+     * The head start of a call that has to wait: it passes calls that came up to that time before it,
+     * see {@link io.holdfast.LockOptions#ahead}.
+     *
+     * @return a time, at most an hour; none by default
+     */
+    String ahead() default "";
 }

@@ -55,6 +55,10 @@ final class LockedAdvice implements Advice {
         if (maxHold != null) {
             made = made.maxHold(maxHold);
         }
+        Duration ahead = target.time("ahead", annotation.ahead());
+        if (ahead != null) {
+            made = made.ahead(ahead);
+        }
         if (!annotation.renew()) {
             made = made.renew(false);
         }

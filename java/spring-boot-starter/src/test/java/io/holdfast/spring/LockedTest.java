@@ -18,6 +18,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LimitDiffersException;
 import io.holdfast.LockDeadlockException;
 import io.holdfast.LockHolder;
@@ -29,6 +30,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.function.BooleanSupplier;
@@ -98,6 +100,11 @@ final class LockedTest {
 
         @Locked(name = "#{#name}", shared = true, permits = 5, weight = 3, timeout = "0")
         public void heavy(String name, Runnable work) {
+            work.run();
+        }
+
+        @Locked(name = "#{#name}", ahead = "1m", timeout = "50s")
+        public void urgent(String name, Runnable work) {
             work.run();
         }
 
@@ -347,6 +354,29 @@ final class LockedTest {
     }
 
     @Test
+    void aCallWithAHeadStartWaitsAheadOfOthers() throws Exception {
+        String name = unique();
+        Orders orders = shop.getBean(Orders.class);
+        HoldfastLock lock = shop.getBean(HoldfastClient.class).lock(name);
+        CompletableFuture<Hold> other;
+        FutureTask<Void> urgent;
+        try (Hold held = lock.acquire()) {
+            other = lock.acquireAsync();
+            until(() -> lock.inspect().queue().size() == 1);
+            urgent =
+                    elsewhere(
+                            () -> {
+                                orders.urgent(name, () -> assertFalse(other.isDone()));
+                                return null;
+                            });
+            until(() -> lock.inspect().queue().size() == 2);
+            assertTrue(lock.inspect().queue().get(0).waited().toSeconds() >= 60);
+        }
+        join(urgent);
+        other.join().close();
+    }
+
+    @Test
     void aWeightFollowsTheStoredLimit() {
         String name = unique();
         Orders orders = shop.getBean(Orders.class);
@@ -583,6 +613,11 @@ final class LockedTest {
         public void refund(String order) {}
     }
 
+    static class WrongHeadStart {
+        @Locked(name = "order", ahead = "61m")
+        public void refund(String order) {}
+    }
+
     static class Private {
         @Locked("order")
         private void refund(String order) {}
@@ -622,6 +657,7 @@ final class LockedTest {
                         Map.entry(WrongLease.class, List.of("lease")),
                         Map.entry(WrongPermits.class, List.of("shared")),
                         Map.entry(WrongWeight.class, List.of("weight is 4")),
+                        Map.entry(WrongHeadStart.class, List.of("head start")),
                         Map.entry(Private.class, List.of("private")),
                         Map.entry(Static.class, List.of("static")),
                         Map.entry(FinalMethod.class, List.of("final")),

@@ -16,6 +16,7 @@ public final class LockSettings extends Settings<LockSettings> {
     public boolean reentrant = true;
     public long permits;
     public long weight = 1;
+    public long aheadMillis;
     public int countName = Core.HF_DEFAULT;
     public int alarmTimeouts;
     public long alarmWindowMillis;
@@ -50,6 +51,7 @@ public final class LockSettings extends Settings<LockSettings> {
         core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);
         core.setPermits(shared ? permits : 0);
         core.setWeight(shared ? weight : 0);
+        core.setAhead_ms(aheadMillis);
         core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
         core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
         core.setReplicas(replicas);

@@ -212,10 +212,12 @@ final class MemoryLock implements HoldfastLock {
                                         + (shares ? "a heavier hold of it" : "it exclusively"));
                     }
                     state().checkLimit(waiter.request);
-                    MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
-                    if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
+                    boolean waits = timeout.compareTo(Duration.ZERO) > 0;
+                    int place = waits ? state().place(waiter) : state().queue.size();
+                    MemoryHold hold = state().grant(waiter.request, place == 0);
+                    if (hold == null && waits) {
                         refuseToWaitForItself(waiter.request);
-                        state().queue.add(waiter);
+                        state().queue.add(place, waiter);
                         return waiter;
                     }
                     if (hold == null) {

@@ -410,6 +410,15 @@ final class MemoryState implements MemoryHold.Place {
         return held;
     }
 
+    /** Where in the queue it would wait. */
+    int place(MemoryWaiter waiter) {
+        int at = queue.size();
+        while (at > 0 && queue.get(at - 1).isBehind(waiter)) {
+            at--;
+        }
+        return at;
+    }
+
     /** Whether it was still in the queue. */
     boolean leave(MemoryWaiter waiter, RefusalCause why) {
         boolean waits = queue.remove(waiter);

@@ -1,5 +1,6 @@
 package io.holdfast.internal.memory;
 
+import io.holdfast.Hold;
 import io.holdfast.LockWaiter;
 import io.holdfast.OnceOptions;
 import java.nio.ByteBuffer;
@@ -24,7 +25,8 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
 
     LockWaiter seen() {
         byte[] owner = ((ByteBuffer) request.owner()).array().clone();
-        Duration waited = Duration.ofNanos(System.nanoTime() - since);
+        Duration ahead = request.options().ahead();
+        Duration waited = Duration.ofNanos(System.nanoTime() - since).plus(ahead);
         long permits = request.shares() ? request.options().permits() : 0;
         return new LockWaiter(
                 owner,
@@ -32,8 +34,17 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
                 request.shares(),
                 permits,
                 waited,
-                timeout,
+                timeout.equals(Hold.FOREVER) ? timeout : timeout.plus(ahead),
                 request.weight());
+    }
+
+    /** Whether it came later, less their head starts. */
+    boolean isBehind(MemoryWaiter other) {
+        return place() - other.place() > 0;
+    }
+
+    private long place() {
+        return since - request.options().ahead().toNanos();
     }
 
     void done(MemoryRecord left) {
