@@ -19,6 +19,7 @@
 %javaconst(1);
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
+%javaconst(0) HF_STORED;
 %javaconst(0) HF_ACQUIRE_KEEP;
 %javaconst(0) HF_ACQUIRE_HOLDS;
 %javaconst(0) HF_ACQUIRE_WHOLE;

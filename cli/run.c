@@ -50,6 +50,7 @@ static const char help[] =
     "      --ahead DURATION     queue as if it had come DURATION earlier, at most 1h\n"
     "      --rate NUMBER/DURATION\n"
     "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
+    "      --gate               the same, with the rate that is stored with NAME\n"
     "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
     "                           new owner\n"
     "      --note TEXT          what the lock is held for, shown beside the owner\n"
@@ -77,7 +78,8 @@ enum {
     RATE,
     NOTE,
     WEIGHT,
-    AHEAD
+    AHEAD,
+    GATE
 };
 
 /* The number of the acquire's operation. */
@@ -94,8 +96,8 @@ typedef struct run_wish {
     int64_t permits;   /* 0: no limit */
     int64_t weight;    /* of the permits; 0: not given */
     int64_t ahead_ms;  /* 0: not given */
-    int64_t per_ms;    /* --rate: that many passes in this time; 0: not given */
-    const char *holds; /* an option that does nothing with --rate; or NULL */
+    int64_t per_ms;    /* --rate: the permits pass in this time; HF_STORED: --gate; 0: not given */
+    const char *holds; /* an option that does nothing with --rate and --gate; or NULL */
     int conflict;      /* exit status of -E; -1: not given */
     run_on_lost on_lost;
     bool waits, shared, quiet, verbose;
@@ -227,6 +229,10 @@ static void read_option(run_wish *wish, int option) {
         cli_rate(optarg, &wish->permits, &wish->per_ms);
         wish->shared = true;
         break;
+    case GATE:
+        wish->per_ms = HF_STORED;
+        wish->shared = true;
+        break;
     case OWNER:
         wish->owner = optarg;
         break;
@@ -265,6 +271,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"weight", required_argument, NULL, WEIGHT},
         {"ahead", required_argument, NULL, AHEAD},
         {"rate", required_argument, NULL, RATE},
+        {"gate", no_argument, NULL, GATE},
         CLI_COMMON_OPTIONS,
     };
     for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:sxeFqv", options)) >= 0;)
@@ -290,8 +297,10 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         cli_usage("run needs a command");
     if (wish->string == NULL && wish->shell != NULL)
         cli_usage("--shell needs -c");
-    if (wish->per_ms > 0 && wish->holds != NULL)
-        cli_usage("%s does nothing with --rate, which holds no lock", wish->holds);
+    if (wish->per_ms != 0 && wish->holds != NULL)
+        cli_usage("%s does nothing with --rate and --gate, which hold no lock", wish->holds);
+    if (wish->per_ms == HF_STORED && wish->permits > 0)
+        cli_usage("--gate follows the stored rate, and --rate says another: give one of them");
     if (wish->weight > 0 && !wish->shared)
         cli_usage("--weight needs --permits; or --shared, for the number that is stored");
     if (wish->permits > 0 && wish->weight > wish->permits)
@@ -393,10 +402,9 @@ static int refused(const run_state *run, const hf_completion *completion) {
     const run_wish *wish = run->wish;
     bool busy = completion->status == HF_EBUSY && wish->timeout_ms == 0;
     int status = busy ? CLI_NO : CLI_TIMEOUT;
-    if (wish->per_ms > 0) {
+    if (wish->per_ms != 0) {
         if (wish->verbose || (!busy && !wish->quiet))
-            cli_error("'%s' let pass %lld in %lld ms: no pass is free", wish->name,
-                      (long long)wish->permits, (long long)wish->per_ms);
+            cli_error("'%s' has let pass all that its rate allows: no pass is free", wish->name);
     } else if (wish->once_ms > 0) {
         if (!wish->quiet)
             cli_error("'%s' already ran in this period or is running: nothing to do", wish->name);
@@ -675,7 +683,7 @@ static int run_command(run_state *run) {
     int result;
     if (!acquire(run, &result))
         return result;
-    if (run->wish->per_ms > 0)
+    if (run->wish->per_ms != 0)
         return pass(run);
     block_stop();
     result = start(run);
@@ -700,9 +708,9 @@ static int with_lock(run_state *run) {
         lock.permits = wish->permits;
         lock.weight = wish->weight;
     }
-    if (wish->once_ms > 0 || wish->per_ms > 0)
+    if (wish->once_ms > 0 || wish->per_ms != 0)
         lock.reentrant = HF_OFF; /* a kept lock is busy for its owner, too */
-    if (wish->per_ms > 0) {
+    if (wish->per_ms != 0) {
         lock.lease_ms = wish->per_ms;
         lock.renew = HF_OFF;
     }

@@ -1,7 +1,7 @@
 # bash completion for holdfast. A command has one line in _holdfast_options and its cases below.
 declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
-        --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --weight --ahead --rate --owner --note -q --quiet -v --verbose"
+        --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --weight --ahead --rate --gate --owner --note -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name --plan -c --check --json"
     [ls]="--held-longer --waiting-longer --owner --once --json --rate"
     [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer

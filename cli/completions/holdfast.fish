@@ -42,6 +42,7 @@ complete -c holdfast -n $run -l permits -x -d 'Hold it shared, by at most that n
 complete -c holdfast -n $run -l weight -x -d 'Take that many of the permits'
 complete -c holdfast -n $run -l ahead -x -d 'Queue as if it had come earlier'
 complete -c holdfast -n $run -l rate -x -d 'Run at most that number in any such time: 10/1m'
+complete -c holdfast -n $run -l gate -d 'Run as often as the stored rate allows'
 complete -c holdfast -n $run -l owner -x -d 'The owner that holds it'
 complete -c holdfast -n $run -l note -x -d 'What it is held for'
 complete -c holdfast -n $run -s q -l quiet -d 'Do not report that others hold it'

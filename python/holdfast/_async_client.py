@@ -45,7 +45,12 @@ class AsyncClient(Bound):
         """Only Client.aio makes this object."""
         self._client = client
 
-    def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> AsyncGate:
+    def gate(
+        self,
+        name: str | bytes,
+        limit: int | None = None,
+        per: float | timedelta | None = None,
+    ) -> AsyncGate:
         """Make an AsyncGate: at most `limit` passes in any `per` seconds. As Client.gate()."""
         return AsyncGate(self, name, limit, per)
 

@@ -238,7 +238,12 @@ class Client(Bound):
         """
         return Locks(self, pattern, rate)
 
-    def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> Gate:
+    def gate(
+        self,
+        name: str | bytes,
+        limit: int | None = None,
+        per: float | timedelta | None = None,
+    ) -> Gate:
         """Make a Gate, which limits how many pass in any period. Sends nothing.
 
             geocoder = client.gate("geocoder", limit=10, per=60)
@@ -249,8 +254,9 @@ class Client(Bound):
         limit  How many passes, 1 to 9999999999.
         per    Seconds, 0.01 to ten years.
 
-        Give all gates of one name the same limit and time; limit() stores them with the name, so
-        that others are refused.
+        Give all gates of one name the same limit and time; or store them with the name, once, by
+        limit(): then others are refused, and gate(name) without both follows what is stored. If
+        nothing is stored, that raises LimitDiffers when it is entered.
         """
         return Gate(self, name, limit, per)
 

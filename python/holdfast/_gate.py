@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, final
 
 from . import _holdfast
 from ._arguments import duration, patience, whole
-from ._errors import LockTimeout
+from ._errors import LimitDiffers, LockTimeout
 from ._hold import Bound
 from ._lock import loose
 from ._look import LockInfo
-from ._options import LockOptions
+from ._options import STORED, LockOptions
 
 if TYPE_CHECKING:
     from ._async_client import AsyncClient
@@ -31,47 +31,72 @@ class BaseGate(Bound):
     Each pass is its own owner, so that none nests in another for free.
     """
 
-    __slots__ = ("_per", "limit", "name", "per")
+    __slots__ = ("limit", "name", "per")
 
-    def __init__(self, name: str | bytes, limit: int, per: float | timedelta) -> None:
+    def __init__(self, name: str | bytes, limit: int | None, per: float | timedelta | None) -> None:
         """Only clients make gates."""
         self.name = name
-        self.limit = whole("limit", limit, 1, _holdfast.HF_PERMITS_MAX)
-        self._per = duration("per", per)
-        self.per = self._per / 1000
+        if limit is None or per is None:
+            if limit is not per:
+                raise TypeError("a gate takes both limit and per, or neither: the stored rate")
+            self.limit: int | None = None
+            self.per: float | None = None
+        else:
+            self.limit = whole("limit", limit, 1, _holdfast.HF_PERMITS_MAX)
+            self.per = duration("per", per) / 1000
 
     def _options(self) -> LockOptions:
-        return LockOptions(lease=self.per, renew=False, reentrant=False, permits=self.limit)
+        lease = STORED if self.per is None else self.per
+        return LockOptions(lease=lease, renew=False, reentrant=False, permits=self.limit)
 
-    def _free_in(self, info: LockInfo) -> float:
-        """Say when the first of the holds ends."""
-        if not info.held or (info.shared and info.count < self.limit):
+    def _rate(self, info: LockInfo) -> tuple[int, float]:
+        if self.limit is not None and self.per is not None:
+            return self.limit, self.per
+        if not isinstance(info.limit, tuple):
+            raise LimitDiffers(f"no rate is stored with gate {self.name!r}")
+        return info.limit
+
+    def _free_in(self, info: LockInfo, weight: int) -> float:
+        """Return when enough of the passes end."""
+        limit, per = self._rate(info)
+        if not info.held:
             return 0.0
         left = info.holders[0].remaining if info.holders else info.remaining  # or it is foreign
+        if info.shared:
+            extra = sum(holder.weight - holder.count for holder in info.holders)
+            free, left = limit - info.count - extra, 0.0
+            for holder in info.holders:
+                if free >= weight:
+                    break
+                free, left = free + holder.weight, holder.remaining
+        if left == 0:
+            return 0.0
         # A thousandth more: the server's ends are in whole milliseconds.
-        return self.per if left is None else left + 0.001
+        return per if left is None else left + 0.001
 
-    def _full(self, info: LockInfo) -> GateFull:
-        wait = self._free_in(info)
+    def _full(self, info: LockInfo, weight: int) -> GateFull:
+        limit, per = self._rate(info)
+        wait = self._free_in(info, weight)
         soon = f"in {wait:.3f} s" if wait else "now: try again"
+        what = "the next pass" if weight == 1 else f"a pass of {weight}"
         full = GateFull(
-            f"gate {self.name!r} has let pass {self.limit} in {self.per:g} s: the next pass may be"
-            f" free {soon}"
+            f"gate {self.name!r} has let pass {limit} in {per:g} s: {what} may be free {soon}"
         )
         full.retry_after = wait
         return full
 
     def __repr__(self) -> str:
         """Say the limit. Sends nothing."""
-        return (
-            f"<holdfast.{type(self).__name__} object name={self.name!r} limit={self.limit}"
-            f" per={self.per:g} at {id(self):#x}>"
-        )
+        rate = "" if self.per is None else f" limit={self.limit} per={self.per:g}"
+        return f"<holdfast.{type(self).__name__} object name={self.name!r}{rate} at {id(self):#x}>"
 
 
 @final
 class Gate(BaseGate):
     """Lets pass at most `limit` in any `per` seconds, on all hosts together.
+
+    Without both it follows the rate that Client.limit() has stored, and raises LimitDiffers if
+    there is none.
 
         geocoder = client.gate("geocoder", limit=10, per=60)
         try:
@@ -86,45 +111,50 @@ class Gate(BaseGate):
     __slots__ = ("_lock",)
 
     def __init__(
-        self, client: Client, name: str | bytes, limit: int, per: float | timedelta
+        self,
+        client: Client,
+        name: str | bytes,
+        limit: int | None,
+        per: float | timedelta | None,
     ) -> None:
         """Only Client.gate() makes this object."""
         super().__init__(name, limit, per)
         self._lock = client.lock(name, self._options()).shared()
 
-    def enter(self, timeout: float | timedelta | None = 0) -> None:
+    def enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> None:
         """Pass, or raise GateFull. One round trip; one more if it is full or after a wait.
 
         timeout  Seconds to wait for a pass, in one queue with everybody else; None or -1 waits
                  without limit.
+        weight   How many of the passes it takes: 1, or up to the limit. No call passes a heavier
+                 one that waits.
 
         Raises LockUnknown if the answer was lost, and ConnectError or another LockError if the
         server was not reached or refused: do not go on as if you had passed. What the server may
         have counted stays counted until it is known to be undone.
         """
-        if not self.try_enter(timeout):
-            raise self._full(self._lock.inspect())
+        if not self.try_enter(timeout, weight=weight):
+            raise self._full(self._lock.inspect(), weight)
 
-    def try_enter(self, timeout: float | timedelta | None = 0) -> bool:
+    def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
         """Pass, and say whether. One round trip; raises as enter(), but not GateFull.
 
-        timeout  As for enter().
+        timeout, weight  As for enter().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
         try:
-            hold = self._lock._acquire(milliseconds, None, loose)
+            hold = self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:
             return False
         hold._loose = False  # it is to be dropped
         if milliseconds:
-            hold.keep(self.per)  # what came by waiting has not its whole lease yet
-        else:
-            hold.hand_over()  # to no process: it ends with its lease, and no close() releases it
+            hold.renew()  # what came by waiting has not its whole lease yet
+        hold.hand_over()  # to no process: it ends with its lease, and no close() releases it
         return True
 
-    def free_in(self) -> float:
+    def free_in(self, *, weight: int = 1) -> float:
         """Ask in how many seconds a pass may be free; 0: now. One round trip; takes none."""
-        return self._free_in(self._lock.inspect())
+        return self._free_in(self._lock.inspect(), weight)
 
 
 @final
@@ -134,31 +164,34 @@ class AsyncGate(BaseGate):
     __slots__ = ("_lock",)
 
     def __init__(
-        self, client: AsyncClient, name: str | bytes, limit: int, per: float | timedelta
+        self,
+        client: AsyncClient,
+        name: str | bytes,
+        limit: int | None,
+        per: float | timedelta | None,
     ) -> None:
         """Only AsyncClient.gate() makes this object."""
         super().__init__(name, limit, per)
         self._lock = client.lock(name, self._options()).shared()
 
-    async def enter(self, timeout: float | timedelta | None = 0) -> None:
+    async def enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> None:
         """Pass, or raise GateFull, as Gate.enter(). A cancelled wait has not passed."""
-        if not await self.try_enter(timeout):
-            raise self._full(await self._lock.inspect())
+        if not await self.try_enter(timeout, weight=weight):
+            raise self._full(await self._lock.inspect(), weight)
 
-    async def try_enter(self, timeout: float | timedelta | None = 0) -> bool:
+    async def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
         """Pass, and say whether, as Gate.try_enter()."""
         milliseconds = patience(True, -1 if timeout is None else timeout)
         try:
-            hold = await self._lock._acquire(milliseconds, None, loose)
+            hold = await self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:
             return False
         hold._loose = False
         if milliseconds:
-            await hold.keep(self.per)
-        else:
-            hold._core.hf_hold_hand_over(hold._handle)
+            await hold.renew()
+        hold._core.hf_hold_hand_over(hold._handle)
         return True
 
-    async def free_in(self) -> float:
+    async def free_in(self, *, weight: int = 1) -> float:
         """Ask in how many seconds a pass may be free, as Gate.free_in()."""
-        return self._free_in(await self._lock.inspect())
+        return self._free_in(await self._lock.inspect(), weight)

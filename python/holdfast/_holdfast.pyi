@@ -49,6 +49,7 @@ HF_ELIMIT: Final[int]
 
 HF_FOREVER: Final[int]
 HF_NEVER: Final[int]
+HF_STORED: Final[int]
 HF_LEASE_MIN: Final[int]
 HF_LEASE_MAX: Final[int]
 HF_LEASE_DEFAULT: Final[int]

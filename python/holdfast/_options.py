@@ -12,6 +12,9 @@ from typing import Any, Literal, TypedDict
 from . import _alarm, _holdfast, _native
 from ._arguments import duration, encoded, flag, function, noted, whole
 
+STORED = timedelta(days=-1)
+"""A lease, by identity: that of the gate whose rate is stored with the name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LockOptions:
@@ -120,6 +123,8 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
         made.mode, made.permits = _holdfast.HF_SHARED, permits
     if options.lease is None:
         made.lease_ms = _holdfast.HF_NEVER
+    elif options.lease is STORED:
+        made.lease_ms = _holdfast.HF_STORED if shared else 0
     elif not isinstance(options.lease, EllipsisType):
         made.lease_ms = duration("lease", options.lease)
     made.renew = _switch("renew", options.renew)

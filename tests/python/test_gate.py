@@ -29,6 +29,76 @@ def test_so_many_pass_and_no_more(client: holdfast.Client, name: str) -> None:
     assert client.gate(name, limit=4, per=60).try_enter()
 
 
+def test_a_heavy_pass_takes_its_weight(client: holdfast.Client, name: str) -> None:
+    gate = client.gate(name, limit=5, per=60)
+    gate.enter(weight=3)
+    assert gate.free_in(weight=2) == 0
+    assert 30 < gate.free_in(weight=3) <= 60.001
+    assert not gate.try_enter(weight=3)
+    with pytest.raises(holdfast.GateFull, match="a pass of 4 may be free") as full:
+        gate.enter(weight=4)
+    assert full.value.retry_after > 30
+    gate.enter(weight=2)
+    assert not gate.try_enter()
+    for wrong in (0, -1, 6):
+        with pytest.raises(ValueError, match="weight"):
+            gate.enter(weight=wrong)
+
+
+def test_a_heavy_pass_is_free_when_enough_have_ended(client: holdfast.Client, name: str) -> None:
+    gate = client.gate(name, limit=3, per=60)
+    brief = client.lock(name, lease=30, permits=3, renew=False, reentrant=False)
+    gate.enter(weight=2)
+    with brief.shared().hold(timeout=0):
+        assert 10 < gate.free_in() <= 30.001
+        assert 30.001 < gate.free_in(weight=2) <= 60.001
+    assert gate.free_in() == 0
+
+
+def test_a_gate_without_numbers_follows_the_stored_rate(client: holdfast.Client, name: str) -> None:
+    gate = client.gate(name)
+    assert "limit" not in repr(gate)
+    for limit in (None, 4):
+        if limit:
+            client.limit(name, permits=limit)
+        with pytest.raises(holdfast.LimitDiffers, match="no rate is stored"):
+            gate.enter()
+        with pytest.raises(holdfast.LimitDiffers, match="no rate is stored"):
+            gate.free_in()
+    client.limit(name, rate=(3, 60))
+    gate.enter(weight=2)
+    assert gate.free_in() == 0
+    gate.enter(timeout=20)
+    with pytest.raises(holdfast.GateFull, match=r"let pass 3 in 60 s") as full:
+        gate.enter()
+    assert 30 < full.value.retry_after <= 60.001
+    assert not client.gate(name, limit=3, per=60).try_enter()
+    assert not client.gate(name).try_enter(timeout=0.02)
+    client.limit(name, rate=(4, 30))
+    gate.enter()
+    with pytest.raises(holdfast.LimitDiffers, match="takes 5"):
+        gate.enter(weight=5)
+    with pytest.raises(TypeError, match="both limit and per, or neither"):
+        client.gate(name, limit=3)
+    with pytest.raises(TypeError, match="both limit and per, or neither"):
+        client.gate(name, per=3)
+
+
+def test_a_task_follows_the_stored_rate(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        await client.aio.limit(name, rate=(3, 60))
+        gate = client.aio.gate(name)
+        await gate.enter(weight=2)
+        assert not await gate.try_enter(weight=2)
+        assert await gate.free_in() == 0
+        assert await gate.free_in(weight=2) > 30
+        await gate.enter(timeout=20)
+        with pytest.raises(holdfast.GateFull):
+            await gate.enter(timeout=0.02)
+
+    asyncio.run(main())
+
+
 def test_a_pass_is_free_again_after_its_time(client: holdfast.Client, name: str) -> None:
     gate = client.gate(name, limit=2, per=0.5)
     passed = 0

@@ -697,6 +697,55 @@ static void test_a_gate_has_the_stored_rate(void **state) {
     hf_lock_close(other);
 }
 
+static hf_lock *pass_of(hf_client *client, int64_t weight) {
+    return open_lock(
+        client, "k", NULL,
+        SHARED(.lease_ms = HF_STORED, .weight = weight, .reentrant = HF_OFF, .renew = HF_OFF));
+}
+
+static void test_a_gate_without_numbers_follows_the_stored_rate(void **state) {
+    (void)state;
+    hf_lock *gate = pass_of(ann, 0), *heavy = pass_of(ben, 3), *wrong;
+    for (int64_t permits = 0; permits <= 5; permits += 5) {
+        if (permits > 0)
+            set_limit(ann, permits, 0, 0);
+        assert_status(hf_lock_acquire(gate, 0, NULL), HF_ELIMIT);
+        assert_non_null(strstr(hf_error_message(), "no rate is stored"));
+    }
+    set_limit(ann, 3, 60000, 5);
+    hf_hold *pass = held(gate);
+    assert_in_range(hf_hold_remaining_ms(pass), 30000, 60000);
+    assert_busy(heavy);
+    start(heavy, 1);
+    assert_soon(waiting() == 1);
+    set_limit(ann, 4, 25000, 3);
+    hf_completion told = next_of(ben);
+    assert_status(told.status, HF_OK);
+    assert_status(hf_hold_renew(told.hold), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(told.hold), 10000, 25000);
+    assert_busy(gate);
+    give_back(pass, HF_OK);
+    give_back(told.hold, HF_OK);
+    set_limit(ben, 0, 0, 4);
+    pass = held(gate); /* it has learnt the rate */
+    assert_in_range(hf_hold_remaining_ms(pass), 10000, 25000);
+    give_back(pass, HF_OK);
+    assert_free();
+    const hf_lock_options *wrongs[] = {
+        OPTIONS(.lease_ms = HF_STORED, .reentrant = HF_OFF, .renew = HF_OFF),
+        SHARED(.lease_ms = HF_STORED, .reentrant = HF_OFF, .renew = HF_OFF, .permits = 2),
+        SHARED(.lease_ms = HF_STORED, .reentrant = HF_OFF, .renew = HF_OFF, .replicas = 1),
+        SHARED(.lease_ms = HF_STORED, .reentrant = HF_OFF),
+        SHARED(.lease_ms = HF_STORED, .renew = HF_OFF),
+    };
+    for (size_t i = 0; i < COUNT(wrongs); i++) {
+        assert_status(hf_lock_open(ann, "k", 1, NULL, 0, wrongs[i], &wrong), HF_EINVAL);
+        assert_non_null(strstr(hf_error_message(), "HF_STORED"));
+    }
+    hf_lock_close(gate);
+    hf_lock_close(heavy);
+}
+
 /* While the servers still know it, and after. */
 static void test_who_has_learnt_a_limit_keeps_it(void **state) {
     (void)state;
@@ -740,6 +789,7 @@ int main(void) {
         TEST(test_a_limit_that_changes_is_followed_by_who_waits),
         TEST(test_a_weight_without_a_number_needs_a_stored_limit),
         TEST(test_a_gate_has_the_stored_rate),
+        TEST(test_a_gate_without_numbers_follows_the_stored_rate),
         TEST(test_who_has_learnt_a_limit_keeps_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -523,6 +523,8 @@ HF_API void hf_client_stop(hf_client *client);
 #define HF_FOREVER INT64_C(-1)
 /** A lease or a remaining time that never ends. */
 #define HF_NEVER INT64_C(-1)
+/** A lease: that of the gate whose rate is stored with the name, hf_lock_limit(). */
+#define HF_STORED INT64_C(-2)
 
 /** The shortest and the longest lease, in milliseconds: 10 ms, 10 years. */
 #define HF_LEASE_MIN INT64_C(10)
@@ -585,6 +587,10 @@ typedef struct hf_lock_options {
      * The lease: how long the server keeps the lock for a hold that is not renewed, so how long a
      * crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000, or the quarantine
      * of a quorum if that is shorter.
+     *
+     * HF_STORED: each hold is a pass of a gate, and follows the rate that is stored with the name:
+     * its time is the lease, and its passes are the permits. Without a stored rate an acquire
+     * returns HF_ELIMIT. Takes HF_SHARED, no permits, and HF_OFF for renew and reentrant.
      */
     int64_t lease_ms;
     /** Whether an owner that holds the lock may acquire it again. Default HF_ON. */

@@ -22,7 +22,7 @@ struct hf_table {
     } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
-        int64_t permits;
+        int64_t permits, per_ms;
     } limits[LIMITS]; /* that servers told of; a newer name takes an older one's place */
     int64_t numbers;
     size_t failing; /* of the holds */
@@ -205,13 +205,15 @@ void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
 hf_ask hf_hold_ask(const hf_hold *hold) {
     size_t length;
     const char *owner = hf_hold_text(hold, &length);
+    /* A weight without permits is never granted: it asks for the limit. */
+    bool asks = hold->terms.gate && hold->terms.permits == 0 && hold->terms.weight < 2;
     return (hf_ask){.id = hold->id,
                     .owner = owner,
                     .owner_length = length,
                     .lease_ms = hold->validity.lease_ms,
                     .mode = hold->terms.mode,
                     .permits = hold->terms.permits,
-                    .weight = hold->terms.weight,
+                    .weight = asks ? 2 : hold->terms.weight,
                     .ahead_ms = hold->terms.ahead_ms,
                     .reentrant = hold->nests,
                     .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
@@ -424,6 +426,18 @@ bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {
     return fence >= floor || (outer != NULL && outer->fence == fence);
 }
 
+void hf_hold_follow_locked(hf_hold *hold) {
+    size_t at = hold->names->hash % LIMITS;
+    int64_t permits = hold->client->table->limits[at].permits,
+            per_ms = hold->client->table->limits[at].per_ms;
+    if (!hold->terms.learns || hold->client->table->limits[at].hash != hold->names->hash ||
+        permits < hold->terms.weight || (hold->terms.gate && per_ms == 0))
+        return;
+    hold->terms.permits = permits;
+    if (hold->terms.gate)
+        hf_validity_begin(&hold->validity, hold->terms.lease_ms = per_ms);
+}
+
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
     bool own = hold->owner_length > client->prefix_length &&
                memcmp(hold->owner, client->prefix, client->prefix_length) == 0;
@@ -436,10 +450,7 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
             return hf_fail(HF_ENOMEM, "no memory");
         memcpy(hold->inside, outer->id, sizeof hold->inside);
     }
-    size_t at = hold->names->hash % LIMITS;
-    if (hold->terms.learns && client->table->limits[at].hash == hold->names->hash &&
-        client->table->limits[at].permits >= hold->terms.weight)
-        hold->terms.permits = client->table->limits[at].permits;
+    hf_hold_follow_locked(hold);
     return hf_client_new_id_locked(client, hold->id);
 }
 
@@ -449,12 +460,17 @@ hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited) {
     const char *name = hf_names_quoted(hold->names);
     long long permits = limited->permits, mine = hold->terms.permits, per_ms = limited->per_ms,
               lease_ms = hold->validity.lease_ms;
+    if (hold->terms.gate && per_ms == 0)
+        return hf_fail(HF_ELIMIT,
+                       "no rate is stored with gate %s, and this acquire says none: holdfast set "
+                       "stores a rate",
+                       name);
     if (permits == 0)
         return hf_fail(HF_ELIMIT,
                        "no limit is stored with lock %s, and this acquire takes %lld permits: it "
                        "must say of how many",
                        name, (long long)hold->terms.weight);
-    if (per_ms > 0 && (per_ms != lease_ms || !hold->terms.learns))
+    if (per_ms > 0 && !hold->terms.gate && (per_ms != lease_ms || !hold->terms.learns))
         return hf_fail(
             HF_ELIMIT,
             "lock %s is a gate that lets pass %lld in %lld ms, and this acquire says %lld "
@@ -467,6 +483,7 @@ hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited) {
                        name, permits, mine);
     table->limits[at].hash = hold->names->hash;
     table->limits[at].permits = permits;
+    table->limits[at].per_ms = per_ms;
     if (hold->terms.weight > permits)
         return hf_fail(HF_ELIMIT, "lock %s has %lld permits, and this acquire takes %lld", name,
                        permits, (long long)hold->terms.weight);

@@ -29,6 +29,7 @@ typedef struct hf_terms {
     int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
     int64_t ahead_ms;        /* the head start of its place in the queue */
     bool learns;             /* it says no number: a limit that is stored counts */
+    bool gate;               /* and a lease: it takes a stored rate */
     int32_t replicas;        /* how many must have the hold before its acquire is answered */
     int64_t replica_ms;
     int64_t lock_serial; /* not 0: only this lock finds the hold on the stack */
@@ -164,9 +165,10 @@ hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how)
 /* Its owner holds the lock shared, and asks for it exclusively. */
 hf_status hf_hold_refuse(const hf_hold *hold);
 
-/* The lock has that limit: ask by it from now on, as later holds of that name will. Or why the hold
- * cannot: HF_ELIMIT. */
+/* Remember the limit of the hold's lock; or return why the hold cannot follow it: HF_ELIMIT. */
 hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited);
+/* Ask by the limit that is remembered, if the hold says no number. */
+void hf_hold_follow_locked(hf_hold *hold);
 
 /* ----------------------------------------------------------------- Table */
 

@@ -93,6 +93,15 @@ static hf_status check_mode(const hf_lock_options *options) {
     return HF_OK;
 }
 
+/* A pass of a gate says neither number nor lease: the default goes with the question for them. */
+static hf_status check_gate(const hf_lock_options *options) {
+    if (options->mode != HF_SHARED || options->permits > 0 || options->replicas > 0 ||
+        options->renew != HF_OFF || options->reentrant != HF_OFF)
+        return hf_fail(HF_EINVAL, "a lease of HF_STORED takes HF_SHARED, HF_OFF for renew and "
+                                  "reentrant, and neither permits nor replicas");
+    return HF_OK;
+}
+
 static int64_t default_lease_ms(const hf_client *client) {
     int64_t most_ms = client->quorum != NULL ? client->quorum->members->quarantine_ms : 0;
     return most_ms > 0 && most_ms < HF_LEASE_DEFAULT ? most_ms : HF_LEASE_DEFAULT;
@@ -100,7 +109,9 @@ static int64_t default_lease_ms(const hf_client *client) {
 
 /* Check them, and put defaults where there are none. */
 static hf_status check_options(const hf_client *client, hf_lock_options *options) {
-    if (options->lease_ms == 0)
+    if (options->lease_ms == HF_STORED && check_gate(options) != HF_OK)
+        return HF_EINVAL;
+    if (options->lease_ms == 0 || options->lease_ms == HF_STORED)
         options->lease_ms = default_lease_ms(client);
     hf_status status = check_lease(options->lease_ms, options->renew);
     if (status == HF_OK)
@@ -156,6 +167,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_lock_options");
     if (status != HF_OK)
         return status;
+    bool gate = chosen.lease_ms == HF_STORED;
     status = check_options(client, &chosen);
     if (status == HF_OK && client->quorum != NULL)
         status = hf_quorum_check(client, &chosen);
@@ -180,6 +192,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         .mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE,
         .permits = chosen.permits,
         .learns = chosen.mode == HF_SHARED && chosen.permits == 0,
+        .gate = gate,
         .weight = chosen.weight,
         .ahead_ms = chosen.ahead_ms,
         .replicas = chosen.replicas,

@@ -151,12 +151,11 @@ static bool take_limit(hf_op *op, const hf_standing *mine) {
             hf_fail(HF_EBUSY, "the limit of lock %s changes", hf_names_quoted(op->hold->names));
     if (status == HF_OK && (op->score > 0 || op->hold->out > 0))
         status = hf_op_renew_id_locked(op);
-    if (status != HF_OK) {
+    if (status != HF_OK)
         hf_op_fail_locked(op, status);
-        return false;
-    }
-    op->hold->terms.permits = mine->permits;
-    return true;
+    else
+        hf_hold_follow_locked(op->hold);
+    return status == HF_OK;
 }
 
 static void try_again(hf_op *op) {

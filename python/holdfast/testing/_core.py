@@ -212,7 +212,8 @@ def _check_owner(owner: bytes | None) -> None:
 def _configure(lock: Lock, options: Any) -> None:
     lease = options.lease_ms
     lock.renew = options.renew != _holdfast.HF_OFF
-    lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
+    lock.gate = lease == _holdfast.HF_STORED
+    lock.lease = _lasting(_holdfast.HF_LEASE_DEFAULT if lock.gate or not lease else lease)
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
     lock.weight = (options.weight or 1) if lock.shared else 0

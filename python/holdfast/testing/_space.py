@@ -544,6 +544,7 @@ class Lock:
         self.permits = 0
         self.weight = 0
         self.ahead = 0
+        self.gate = False  # of the stored rate
         self.max_hold = math.inf
         self.replicas = 0
         self.tally = client.counting.rest
@@ -553,6 +554,10 @@ class Lock:
         """Say how its number differs from the limit that is stored; empty: it does not."""
         permits, per = self.client.space.limits.get(self.name, (0, 0))
         name, mine = quoted(self.name), self.permits
+        if self.gate:
+            if not per:
+                return f"no rate is stored with gate {name}, and this acquire says none"
+            self.lease = per
         if not self.shared or (not permits and (mine or self.weight < 2)):
             return ""
         if not permits:

@@ -19,6 +19,9 @@ import java.util.concurrent.ExecutionException;
  * }
  * }</pre>
  *
+ * <p>Without numbers it follows the rate that {@link HoldfastClient#limit(String, long, Duration)}
+ * has stored, and throws a {@link LimitDiffersException} if there is none.
+ *
  * <p>A pass counts from the moment at which the server gave it, and nothing gives it back: not the
  * end of the caller, and not the close of the client. Each counts by itself, also of one thread.
  *
@@ -29,21 +32,46 @@ import java.util.concurrent.ExecutionException;
 public final class Gate {
     // A pass is a shared hold of its own owner. It ends with its lease, which is the time.
     private final HoldfastLock lock;
-    private final long limit;
-    private final Duration per;
+    /** Null: the stored rate counts. */
+    private final LockLimit rate;
 
-    /** Takes a lock with the options of {@link #passes}. */
-    Gate(HoldfastLock lock, long limit, Duration per) {
-        this.lock = lock.shared();
-        this.limit = limit;
-        this.per = per;
+    private final long weight;
+
+    private Gate(HoldfastLock lock, LockLimit rate, long weight) {
+        this.lock = lock.shared(weight);
+        this.rate = rate;
+        this.weight = weight;
     }
 
-    static LockOptions passes(long limit, Duration per) {
+    static Gate of(HoldfastClient client, String name, long limit, Duration per) {
         if (limit < 1) {
             throw new IllegalArgumentException("the limit must be at least 1: " + limit);
         }
-        return LockOptions.defaults().lease(per).renew(false).reentrant(false).permits(limit);
+        LockOptions options = passes(LockOptions.defaults().lease(per)).permits(limit);
+        return new Gate(client.lock(name, options), new LockLimit(limit, per), 1);
+    }
+
+    static Gate of(HoldfastClient client, String name) {
+        return new Gate(client.lock(name, passes(LockOptions.defaults().stored())), null, 1);
+    }
+
+    private static LockOptions passes(LockOptions options) {
+        return options.renew(false).reentrant(false);
+    }
+
+    /**
+     * The same gate, of whose passes each call takes several. Sends nothing.
+     *
+     * <pre>{@code
+     * geocoder.weight(3).enter(); // three of the ten
+     * }</pre>
+     *
+     * @param weight 1, or up to the limit; no call passes a heavier one that waits
+     * @return a gate
+     * @throws IllegalArgumentException if the weight is wrong
+     */
+    public Gate weight(long weight) {
+        return new Gate(lock, rate, weight);
     }
 
     /**
@@ -156,28 +184,51 @@ public final class Gate {
     /**
      * How long until a pass may be free. Asks the server; takes no pass.
      *
-     * @return zero if one is free now
+     * @return zero if a pass is free now
+     * @throws LimitDiffersException if the gate follows the stored rate, and none is stored
      * @throws HoldfastException if the server could not be asked
      * @throws ClosedException if the client is closed
      */
     public Duration freeIn() {
         LockInfo seen = lock.inspect();
-        if (!seen.held() || (seen.shared() && seen.count() < limit)) {
-            return Duration.ZERO;
-        }
-        Duration left = // of the first to end; or it is foreign
+        LockLimit counts = rate != null ? rate : stored(seen);
+        Duration left = // it is foreign, or held exclusively
                 seen.holders().isEmpty() ? seen.remaining() : seen.holders().get(0).remaining();
+        if (seen.shared()) {
+            long extra =
+                    seen.holders().stream()
+                            .mapToLong(holder -> holder.weight() - holder.count())
+                            .sum();
+            long free = counts.permits() - seen.count() - extra;
+            left = Duration.ZERO;
+            for (LockHolder holder : seen.holders()) { // the first to end comes first
+                if (free >= weight) {
+                    break;
+                }
+                free += holder.weight();
+                left = holder.remaining();
+            }
+        }
+        if (left.isZero()) {
+            return left;
+        }
         // A thousandth more: the server's ends are in whole milliseconds.
-        return left.equals(Hold.FOREVER) ? per : left.plusMillis(1);
+        return left.equals(Hold.FOREVER) ? counts.per() : left.plusMillis(1);
+    }
+
+    private LockLimit stored(LockInfo seen) {
+        return seen.limit()
+                .filter(limit -> !limit.per().isZero())
+                .orElseThrow(
+                        () -> new LimitDiffersException("no rate is stored with " + this));
     }
 
     /** Leaves the pass to its time. */
-    private void spend(Hold hold, Duration timeout) {
-        if (timeout.isZero()) {
-            hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
-        } else {
-            hold.keep(per); // what came by waiting has not its whole lease yet
+    private static void spend(Hold hold, Duration timeout) {
+        if (!timeout.isZero()) {
+            hold.renew(); // what came by waiting has not its whole lease yet
         }
+        hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
     }
 
     /** False: others have all passes. Everything else is thrown. */
@@ -198,6 +249,7 @@ public final class Gate {
     /** For people to read. */
     @Override
     public String toString() {
-        return "Gate[" + lock.getName() + ", " + limit + " in " + per + "]";
+        String counts = rate == null ? "]" : ", " + rate.permits() + " in " + rate.per() + "]";
+        return "Gate[" + lock.getName() + counts;
     }
 }

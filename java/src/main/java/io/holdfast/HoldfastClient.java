@@ -106,7 +106,7 @@ public interface HoldfastClient extends AutoCloseable {
 
     /**
      * A gate, which limits how many pass in any period. Sends nothing. Give all gates of one name the
-     * same limit and time.
+     * same limit and time; or store them, once, and ask for {@link #gate(String)}.
      *
      * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
      *     {@linkplain HoldfastLock#shared() shared} for that long; who holds the lock itself keeps the
@@ -118,7 +118,20 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default Gate gate(String name, long limit, Duration per) {
-        return new Gate(lock(name, Gate.passes(limit, per)), limit, per);
+        return Gate.of(this, name, limit, per);
+    }
+
+    /**
+     * The gate whose rate {@link #limit(String, long, Duration)} has stored. Sends nothing. If no
+     * rate is stored, it throws a {@link LimitDiffersException} when it is entered.
+     *
+     * @param name see {@link #lock(String)}
+     * @return a gate
+     * @throws IllegalArgumentException if the name is wrong
+     * @throws ClosedException if the client is closed
+     */
+    default Gate gate(String name) {
+        return Gate.of(this, name);
     }
 
     /**

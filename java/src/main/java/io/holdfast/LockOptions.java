@@ -302,6 +302,11 @@ public final class LockOptions {
                 });
     }
 
+    /** Those of a gate whose rate is stored with its name. */
+    LockOptions stored() {
+        return with(o -> o.leaseMillis = Millis.STORED);
+    }
+
     /** Those of a leader, or it could be told within moments that it must step down. */
     LockOptions whole() {
         return with(o -> o.whole = true);

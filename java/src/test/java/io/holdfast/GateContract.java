@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** What a gate must do, on a Redis or in memory. */
 abstract class GateContract extends ClientTest {
@@ -35,6 +36,62 @@ abstract class GateContract extends ClientTest {
         assertTrue(full.getMessage().contains(name), full.getMessage());
         assertTrue(LockTimeoutException.class.isInstance(full));
         assertTrue(client.gate(name, 4, MINUTE).tryEnter());
+    }
+
+    @Test
+    void aHeavyPassTakesItsWeight() throws Exception {
+        Gate gate = client.gate(name, 5, MINUTE);
+        Gate heavy = gate.weight(3);
+        heavy.enter();
+        assertEquals(Duration.ZERO, gate.weight(2).freeIn());
+        assertAboutAMinute(heavy.freeIn());
+        assertFalse(heavy.tryEnter());
+        assertAboutAMinute(
+                assertThrowsExactly(GateFullException.class, heavy::enter).retryAfter());
+        assertTrue(heavy.weight(2).tryEnterAsync(Duration.ZERO).get(20, TimeUnit.SECONDS));
+        assertFalse(gate.tryEnter());
+        for (long wrong : new long[] {0, -1, 6}) {
+            assertThrows(IllegalArgumentException.class, () -> gate.weight(wrong));
+        }
+    }
+
+    @Test
+    void aHeavyPassIsFreeWhenEnoughHaveEnded() throws Exception {
+        Gate gate = client.gate(name, 3, MINUTE);
+        LockOptions brief = LockOptions.defaults().permits(3).reentrant(false).renew(false);
+        gate.weight(2).enter();
+        try (Hold hold =
+                client.lock(name, brief.lease(Duration.ofSeconds(30)))
+                        .shared()
+                        .acquire(Duration.ZERO)) {
+            assertTrue(gate.freeIn().toMillis() <= 30_001);
+            assertTrue(gate.weight(2).freeIn().toMillis() > 30_001);
+        }
+        assertEquals(Duration.ZERO, gate.freeIn());
+    }
+
+    @Test
+    void aGateWithoutNumbersFollowsTheStoredRate() throws Exception {
+        Gate gate = client.gate(name);
+        for (long permits : new long[] {0, 4}) {
+            client.limit(name, permits);
+            for (Executable asked : List.<Executable>of(gate::enter, gate::freeIn)) {
+                LimitDiffersException none =
+                        assertThrowsExactly(LimitDiffersException.class, asked);
+                assertTrue(none.getMessage().contains("no rate is stored"), none.getMessage());
+            }
+        }
+        client.limit(name, 3, MINUTE);
+        gate.weight(2).enter();
+        assertEquals(Duration.ZERO, gate.freeIn());
+        gate.enter(LONG);
+        assertAboutAMinute(assertThrowsExactly(GateFullException.class, gate::enter).retryAfter());
+        assertFalse(client.gate(name, 3, MINUTE).tryEnter());
+        assertFalse(client.gate(name).tryEnterAsync(Duration.ZERO).get(20, TimeUnit.SECONDS));
+        client.limit(name, 4, Duration.ofSeconds(50));
+        gate.enter();
+        assertThrowsExactly(LimitDiffersException.class, () -> gate.weight(5).enter());
+        assertTrue(lock.inspect().holders().get(0).remaining().toSeconds() <= 50);
     }
 
     @Test

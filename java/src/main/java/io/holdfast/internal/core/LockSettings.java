@@ -43,9 +43,14 @@ public final class LockSettings extends Settings<LockSettings> {
         return opener.apply(options);
     }
 
+    /** Whether a shared hold is a pass of the rate that is stored with the name. */
+    public boolean isStored() {
+        return leaseMillis == Millis.STORED;
+    }
+
     public hf_lock_options toCore(boolean shared) {
         hf_lock_options core = new hf_lock_options();
-        core.setLease_ms(leaseMillis);
+        core.setLease_ms(isStored() && !shared ? 0 : leaseMillis);
         core.setRenew(renew);
         core.setMax_hold_ms(maxHoldMillis);
         core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);

@@ -8,6 +8,9 @@ public final class Millis {
     /** The core's HF_NEVER and HF_FOREVER, without its library. */
     public static final long ENDLESS = -1;
 
+    /** The core's HF_STORED: the lease of the gate whose rate is stored with its name. */
+    public static final long STORED = -2;
+
     /** Longer than any other duration: {@code Hold.FOREVER}. */
     public static final Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
 

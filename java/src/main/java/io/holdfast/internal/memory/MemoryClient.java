@@ -36,7 +36,9 @@ public final class MemoryClient implements HoldfastClient {
     public HoldfastLock lock(byte[] name, LockOptions options) {
         checkLength(name, "name");
         options.owner().ifPresent(owner -> checkLength(owner, "owner"));
-        MemoryHold.checkLease(options.lease());
+        if (!LockSettings.of(options).isStored()) {
+            MemoryHold.checkLease(options.lease());
+        }
         if (LockSettings.of(options).renew == Core.HF_ON && options.lease().equals(Hold.FOREVER)) {
             throw new IllegalArgumentException(
                     "renew does nothing for a lease that never ends: leave it out, or give a lease"

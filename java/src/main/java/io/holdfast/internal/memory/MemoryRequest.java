@@ -2,6 +2,7 @@ package io.holdfast.internal.memory;
 
 import io.holdfast.Hold;
 import io.holdfast.LockOptions;
+import io.holdfast.internal.core.LockSettings;
 import java.time.Duration;
 
 /**
@@ -23,6 +24,18 @@ record MemoryRequest(
     MemoryRequest of(Object other) {
         return new MemoryRequest(
                 book, lock, options, shares, other, caller, kept, lease, renewed);
+    }
+
+    /** The same with the lease of the stored rate, if it is a pass of that. */
+    MemoryRequest lasting(Duration per) {
+        return !isStored()
+                ? this
+                : new MemoryRequest(
+                        book, lock, options, shares, owner, caller, kept, per, renewed);
+    }
+
+    boolean isStored() {
+        return LockSettings.of(options).isStored();
     }
 
     boolean nestsIn(MemoryRequest other) {

@@ -92,7 +92,8 @@ final class MemoryState implements MemoryHold.Place {
             return null;
         }
         long fence = outer != null ? outer.fence() : server.nextFence();
-        MemoryHold hold = new MemoryHold(this, request, fence);
+        Duration per = limit.map(LockLimit::per).orElse(Duration.ZERO);
+        MemoryHold hold = new MemoryHold(this, request.lasting(per), fence);
         if (outer != null) {
             hold.nestIn(outer);
         }
@@ -142,6 +143,10 @@ final class MemoryState implements MemoryHold.Place {
         if (!request.shares()) {
             return Optional.empty();
         }
+        if (request.isStored() && limit.filter(l -> !l.per().isZero()).isEmpty()) {
+            return Optional.of(
+                    "no rate is stored with gate " + request.lock() + ", and this acquire says none");
+        }
         if (limit.isEmpty()) {
             return mine > 0 || weight < 2
                     ? Optional.empty()
@@ -152,11 +157,12 @@ final class MemoryState implements MemoryHold.Place {
         long permits = limit.get().permits();
         Duration per = limit.get().per();
         String says = null;
-        if (!per.isZero() && (mine != 0 && mine != permits || !per.equals(request.lease()))) {
+        Duration lease = request.lasting(per).lease();
+        if (!per.isZero() && (mine != 0 && mine != permits || !per.equals(lease))) {
             return Optional.of(
                     request.lock() + " is a gate that lets pass " + permits + " in " + per.toMillis()
                             + " ms, and this acquire says " + mine + " in "
-                            + request.lease().toMillis() + " ms");
+                            + lease.toMillis() + " ms");
         } else if (mine != 0 && mine != permits) {
             says = "says " + mine;
         } else if (weight > permits) {
