@@ -98,6 +98,40 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
     give_back(done.hold, HF_OK);
 }
 
+/* --------------------------------------------------------- The stored rate */
+
+/* A pass waits for the one before it, and follows a rate that changes meanwhile. */
+static void test_a_pass_that_waits_follows_the_stored_rate(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options,
+                               .mode = HF_SHARED,
+                               .lease_ms = HF_STORED,
+                               .renew = HF_OFF,
+                               .reentrant = HF_OFF};
+    hf_lock *gate;
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    give_back(hold, HF_OK);
+    assert_status(hf_lock_open(client, "g", 1, NULL, 0, &options, &gate), HF_OK);
+    assert_status(hf_lock_acquire(gate, 0, NULL), HF_ELIMIT);
+    assert_status(hf_lock_limit(gate, 1, 60000, NULL, NULL), HF_OK);
+    int64_t since = now_ms();
+    hf_hold *first = held(gate);
+    assert_in_range(hf_hold_remaining_ms(first), 55000, 60000);
+    assert_status(hf_hold_hand_over(first, token, sizeof token, &length), HF_OK);
+    assert_status(hf_lock_acquire_start(gate, NULL, 0, 100000, NULL, 1), HF_OK);
+    assert_soon(queued("g") == 1);
+    assert_status(hf_lock_limit(gate, 1, 20000, NULL, NULL), HF_OK);
+    hf_completion done = completion_within(client, 90000);
+    assert_status(done.status, HF_OK);
+    assert_in_range(now_ms() - since, 59000, 65000);
+    assert_status(hf_hold_renew(done.hold), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(done.hold), 18000, 20000);
+    hf_hold_close(first);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(gate);
+}
+
 /* ---------------------------------------------------------- Lost messages */
 
 static void *begin_once(void *argument) {
@@ -551,6 +585,7 @@ int main(int count, char **words) {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
         TEST(test_a_thread_asks_while_its_subscription_cannot_be_made_again),
         TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_a_pass_that_waits_follows_the_stored_rate),
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
