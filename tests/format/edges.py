@@ -1270,7 +1270,7 @@ class Edges:
         text = lock.member(3)
         wrong = lock.acquire(3, "s3", score=places[1], text=text)
         self.expect("another mode", isinstance(wrong, redis.exceptions.ResponseError), wrong)
-        for score in ("-1", "9007199254740991"):
+        for score in ("-3600000001", "9007199254740991"):
             wrong = lock.acquire(3, score=score)
             self.expect("another score", isinstance(wrong, redis.exceptions.ResponseError), wrong)
         r.delete(fence)
