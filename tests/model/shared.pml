@@ -24,12 +24,16 @@
 #ifndef PERMITS
 #define PERMITS 2 /* the highest number that a client names; 0 is without limit */
 #endif
+#ifndef AHEAD
+#define AHEAD 0 /* by how many places some clients have a head start */
+#endif
 #define must(property, condition) assert(condition)
 #define EACH_CLIENT (j : 0 .. CLIENTS - 1)
 
 bool shared[CLIENTS];
 byte permits[CLIENTS];
 byte weight[CLIENTS]; /* of its hold; and of the nested one */
+bool urgent[CLIENTS]; /* it has the head start */
 
 /* ------------------------------------------------------------- The server */
 
@@ -40,7 +44,7 @@ byte x;               /* in the header: how many are */
 byte n;               /* how many are in S */
 byte extra;           /* in the header: what they weigh beyond one each */
 bool readers;         /* in the header: all are shared and light, and nobody is queued */
-byte busy_until;      /* S was lost: K stays until it ends */
+byte busy_until = (AHEAD > 0 -> 1 : 0); /* S was lost: K stays until it ends */
 byte queue[CLIENTS], queued; /* 1 more than each client */
 
 /* ------------------------------------------------------------ The clients */
@@ -55,6 +59,12 @@ byte now, crashes = CRASHES, losses = LOSSES;
 bool died; /* somebody did, since the last tick */
 
 hidden byte i, j, count, found, r_state;
+#define START(c) (urgent[c] -> AHEAD : 0)
+#ifdef MUTANT_A_CLASS
+#define SCORE(c) (urgent[c] -> 0 : came[c])
+#else
+#define SCORE(c) (came[c] + AHEAD - START(c))
+#endif
 #define HELD 1
 #define QUEUED 2
 #define REFUSED 9
@@ -109,7 +119,7 @@ inline read() {
 inline admit(c) {
 	count = 0;
 	for EACH_CLIENT {
-		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || came[j] > came[c]);
+		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || came[j] + START(c) >= came[c]);
 		must(EXCLUSION, j == c || !COUNTS(j) || (shared[c] && !(sure_x[j] && sure[j] > now)));
 		count = count + (j != c && COUNTS(j) -> weight[j] : 0)
 	}
@@ -183,9 +193,14 @@ inline acquire(c) {
 		:: else ->
 			if
 			:: !found ->
-				queue[queued] = c + 1; queued++;
 				tickets = (came[c] -> tickets : tickets + 1);
-				came[c] = (came[c] -> came[c] : tickets)
+				came[c] = (came[c] -> came[c] : tickets);
+				i = queued; queued++;
+				do
+				:: AHEAD && i > 0 && SCORE(queue[i - 1] - 1) > SCORE(c) -> queue[i] = queue[i - 1]; i--
+				:: else -> break
+				od;
+				queue[i] = c + 1; i = 0
 			:: else
 			fi;
 			grant()
@@ -367,7 +382,7 @@ end:
 			for EACH_CLIENT {
 				i = i + (sure[j] > now -> weight[j] : 0) + (sure_nested[j] > now -> weight[j] : 0);
 				found = found || (sure_x[j] && sure[j] > now);
-				head = (waits[j] && alive[j] && !told[j] && (head == CLIENTS || came[j] < came[head]) -> j : head)
+				head = (waits[j] && alive[j] && !told[j] && (head == CLIENTS || SCORE(j) < SCORE(head)) -> j : head)
 			}
 			if
 			:: head < CLIENTS && busy_until <= now && !died -> /* who died just now is asked about later */
@@ -397,6 +412,10 @@ init {
 		for (k : 0 .. CLIENTS - 1) {
 			alive[k] = true;
 			weight[k] = 1;
+			if
+			:: AHEAD -> urgent[k] = true
+			:: skip
+			fi;
 			/* The clients are alike but for their kinds: one order of these is enough. */
 			if
 			:: k == 0 || KIND(k - 1) == 0 -> skip
