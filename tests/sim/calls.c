@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "limits.h"
 #include "program.h"
 #include "rules.h"
 
@@ -194,6 +195,8 @@ void acquire_for_owner(program *p) {
     sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
     judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + patience());
     p->ended[status]++;
+    if (status == HF_ELIMIT)
+        limits_refused(key, &options, hf_error_message(), c.since);
     if (status != HF_OK) {
         hf_lock_close(lock);
         return;
@@ -341,6 +344,28 @@ void be_cancelled(program *p) {
     usleep((unsigned)sim_span(10, 100000));
     pthread_cancel(thread);
     pthread_join(thread, NULL);
+}
+
+/* ------------------------------------------------------------------ Limits */
+
+/* An operator stores another limit, or none. */
+void set_limit(program *p) {
+    const char *key = any_key();
+    bool usual = work.permits > 0 && often(0.5);
+    int64_t permits = often(0.25) ? 0 : usual ? work.permits : 1 + below(4), was[2];
+    int64_t per_ms = permits > 0 && often(0.15) ? GATE_MS : 0;
+    hf_lock_options options = {.size = sizeof options};
+    hf_lock *lock = open_lock(p, key, &options);
+    if (lock == NULL)
+        return;
+    call c = judge_call("limit");
+    hf_status status = hf_lock_limit(lock, permits, per_ms, &was[0], &was[1]);
+    sim_trace("limit of %s, %lld in %lld ms: %s", key, (long long)permits, (long long)per_ms,
+              hf_status_name(status));
+    judge_answered(&c, patience());
+    if (status == HF_OK)
+        limits_stored(key, permits, per_ms, was, c.since);
+    hf_lock_close(lock);
 }
 
 /* ------------------------------------------------------------------- fork() */

@@ -11,7 +11,7 @@
 #include "judge.h"
 #include "workload.h"
 
-enum { HOLDS = 4, STATUSES = 32 };
+enum { HOLDS = 4, STATUSES = 32, GATE_MS = 1000 };
 
 /* A hold that a program has, with what it was asked with. */
 typedef struct mine {
@@ -83,5 +83,6 @@ void tell(program *p);
 void brake(program *p);
 void be_cancelled(program *p);
 void split(program *p);
+void set_limit(program *p);
 
 #endif

@@ -29,6 +29,8 @@ typedef struct sim_redis_host {
     /* The server sends nothing more, and ignores input; sim_redis_gone() must follow. */
     void (*hang_up)(void *world, void *connection);
     void (*spent)(void *world, int64_t ns); /* or NULL: the rough cost of a command */
+    /* Or NULL: a command was carried out, not one of a script; the call may inspect the server. */
+    void (*ran)(void *world, const sim_bytes *words, size_t count);
 } sim_redis_host;
 
 /* Members that are left out have a default. */

@@ -48,7 +48,7 @@ static void end(void *world, void *of) {
 }
 
 static sim_redis *new_server(int port) {
-    static const sim_redis_host host = {now_us, draw, hear, end, NULL};
+    static const sim_redis_host host = {now_us, draw, hear, end, NULL, NULL};
     return sim_redis_new(&host, NULL, &(sim_redis_options){.port = port, .debug = true});
 }
 

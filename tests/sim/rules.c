@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "limits.h"
 #include "program.h"
 #include "servers.h"
 #include "store.h"
@@ -155,7 +156,8 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
         l->floors[self].at = sim_now();
     }
     int64_t count = store_weight(key);
-    if (permits > 0 && count > permits && !split && !stepped) /* or what had ended goes on */
+    /* Or what had ended goes on. With limits that are stored limits.c counts. */
+    if (permits > 0 && count > permits && !split && !stepped && work.weights.limit == 0)
         sim_wrong("%s has holds of the weight %lld, and all of them asked for %lld permits", key,
                   (long long)count, (long long)permits);
 }
@@ -277,7 +279,7 @@ static void look_for_orphans(lock_of *l) {
 static void look_for_passing(lock_of *l) {
     char head[sizeof l->head] = "";
     int64_t score = 0, last = 0, passed_ms = work.ahead > 0 ? AHEAD_MS + LOOK_MS : 0;
-    bool waits = store_head(l->key, head, sizeof head, &score, &last);
+    bool waits = store_head(l->key, head, sizeof head, &score, &last) && !limits_changed(l->key);
     if (waits && strcmp(head, l->head) == 0 && last > l->last && last - score > passed_ms * 1000)
         sim_wrong("the first of the queue of %s was passed: %s; it has %s", l->key, head,
                   store_tell(l->key));
@@ -413,6 +415,8 @@ void rules_lose(int64_t ns) {
     }
 }
 
+bool rules_lost_since(int64_t at) { return lost_until >= at; }
+
 void rules_step(bool back) {
     stepped = true;
     stepped_back = stepped_back || back;
@@ -427,6 +431,7 @@ void rules_kind(bool some_were_killed) {
 
 void rules_begin(void) {
     forgot = false;
+    limits_begin();
     memset(locks, 0, sizeof locks);
     lost_at = lost_until = forbidden_until = -1;
     killed = abandoned = stepped = stepped_back = were_forbidden = false;

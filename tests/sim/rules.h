@@ -10,6 +10,8 @@ void rules_kind(bool killed);
 /* Data may be gone, from now on for so long; and the servers' clocks have stepped. */
 void rules_lose(int64_t ns);
 void rules_step(bool back);
+/* May data have gone since that time? */
+bool rules_lost_since(int64_t at);
 
 /* A hold of the process that runs, by a call that began then. permits: of all that share it. */
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);

@@ -28,6 +28,7 @@ static deployment kind;
 static int64_t lag_ns, ahead_ns, behind_ns;
 int servers_quarantine_s = 30;
 static bool healed; /* no restart comes any more */
+void (*servers_watch)(int which, const sim_bytes *words, size_t count);
 
 int servers_count(void) { return count; }
 sim_server *servers_at(int which) { return servers[which].at; }
@@ -92,7 +93,13 @@ static void hang_up(void *world, void *connection) {
 
 static void spent(void *world, int64_t ns) { sim_server_spend(((server *)world)->at, ns); }
 
-static const sim_redis_host host_calls = {now_us, any, answer, hang_up, spent};
+static void ran(void *world, const sim_bytes *words, size_t word_count) {
+    const server *of = world;
+    if (servers_watch != NULL && of->host < SENTINEL_HOSTS)
+        servers_watch((int)(of - servers), words, word_count);
+}
+
+static const sim_redis_host host_calls = {now_us, any, answer, hang_up, spent, ran};
 
 static void plan_tick(server *of);
 

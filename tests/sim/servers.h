@@ -37,6 +37,8 @@ void servers_limit(int which, int connections);     /* 0: as many as there are *
 void servers_fail_over(bool planned);
 /* The slot of that key goes to another node, key by key. */
 void servers_move_slot(const char *key);
+/* Called, if it is not NULL, after each command of a server, with its words. */
+extern void (*servers_watch)(int which, const sim_bytes *words, size_t count);
 /* Independent masters: each is a server for itself, of which a majority decides. */
 bool servers_independent(void);
 extern int servers_quarantine_s; /* of their clients' URL */

@@ -177,18 +177,47 @@ bool store_stays(const char *key) {
     return see(key, &lock) >= 0 && lock.expires_ms == INT64_MAX;
 }
 
+/* F as it is without a limit. */
+static int64_t last_at(int server, const char *key) {
+    sim_seen fence;
+    sim_entry field;
+    if (!see_companion(server, key, 'f', &fence))
+        return 0;
+    if (fence.type != 'h')
+        return number(fence.string, 0, 16);
+    return sim_redis_find(&fence, bytes_of("f"), &field) ? number(field.value, 0, 16) : 0;
+}
+
+int64_t store_last(const char *key) {
+    int64_t last = 0;
+    for (int i = 0; i < servers_count() && last == 0; i++)
+        last = last_at(i, key);
+    return last;
+}
+
+void store_limit(const char *key, int64_t *permits, int64_t *per_ms) {
+    sim_seen fence;
+    sim_entry field;
+    *permits = *per_ms = 0;
+    for (int i = 0; i < servers_count(); i++)
+        if (see_companion(i, key, 'f', &fence) && fence.type == 'h' &&
+            sim_redis_find(&fence, bytes_of("l"), &field)) {
+            *permits = number(field.value, 0, 10);
+            *per_ms = number(field.value, 10, 12);
+        }
+}
+
 bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last) {
-    sim_seen queue, fence;
+    sim_seen queue;
     for (int i = 0; i < servers_count(); i++) {
-        if (!see_companion(i, key, 'q', &queue) || queue.count == 0 ||
-            !see_companion(i, key, 'f', &fence))
+        if (!see_companion(i, key, 'q', &queue) || queue.count == 0 || last_at(i, key) == 0)
             continue;
         sim_entry first = sim_redis_entry(&queue, 0);
         size_t length = first.name.length < room ? first.name.length : room - 1;
         memcpy(member, first.name.bytes, length);
         member[length] = '\0';
         *score = (int64_t)first.score;
-        *last = number(fence.string, 0, 16);
+        *last = last_at(i, key);
         return first.name.length > 75;
     }
     return false;

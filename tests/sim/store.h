@@ -21,6 +21,9 @@ int64_t store_ballot(const char *key, int64_t fence, int64_t otherwise);
 bool store_is_decided(const char *key);
 /* What they weigh together. */
 int64_t store_weight(const char *key);
+/* The limit that is stored with that lock: permits, and of a gate ms; 0, 0: none is. */
+void store_limit(const char *key, int64_t *permits, int64_t *per_ms);
+int64_t store_last(const char *key); /* fence; 0: none is known */
 /* Has the lock such a hold with that fence? */
 bool store_has(const char *key, int64_t fence);
 /* Does no end of a lease end it? */

@@ -110,8 +110,8 @@ static void draw_work(swarm *s) {
     if (w->connect_ms < 4 * trip_ms)
         w->connect_ms = 4 * trip_ms;
     int *weights = &w->weights.acquire;
-    for (size_t i = 0; i < sizeof w->weights / sizeof(int); i++)
-        weights[i] = maybe(50) ? (int)draw(10) : 0;
+    for (int *each = weights; each < &w->weights.limit; each++)
+        *each = maybe(50) ? (int)draw(10) : 0;
     w->weights.acquire = 20;
     w->weights.release = 10 + (int)draw(20);
     for (int *rare = &w->weights.walk; rare < &w->weights.split; rare++)
@@ -133,13 +133,19 @@ static void draw_faults(swarm *s) {
     s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
 }
 
+/* Limits are stored with the locks, and changed while these are used. */
+static void store_limits(workload *w) {
+    w->weights.limit = 1 + (int)draw(5);
+    w->shared = w->shared > 0 ? w->shared : 0.6;
+}
+
 /* Three or five independent masters, and programs of what these can. */
 static void make_independent(swarm *s, deployment what) {
     workload *w = &s->work;
     s->deployment = what;
     w->endless = w->heals = false;
     w->shared = w->replicated = 0;
-    w->permits = w->weights.once = w->weights.hand = 0;
+    w->permits = w->weights.once = w->weights.hand = w->weights.limit = 0;
     w->until += 30 * SIM_S;
     /* Leases of 10 s, which is the default, must not be longer. */
     servers_quarantine_s = w->longest_ms > 10000 ? (int)(w->longest_ms + 999) / 1000 : 10;
@@ -157,6 +163,8 @@ swarm swarm_draw(uint64_t seed, const char *only) {
     draw_work(&s);
     draw_faults(&s);
     s.work.ahead = share(0.5);
+    if (maybe(25) || (only != NULL && strcmp(only, "limits") == 0))
+        store_limits(&s.work);
     if (only == NULL && seed % 6 == 0)
         make_independent(&s, seed % 12 == 0 ? MASTERS : FIVE_MASTERS);
     for (int i = 0; only != NULL && i < DEPLOYMENTS; i++)

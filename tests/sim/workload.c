@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limits.h"
 #include "lock/holds.h"
 #include "rules.h"
 
@@ -36,6 +37,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
     /* The ids of one hold's votes end alike, which no public function tells. */
     int64_t ballot = (int64_t)strtoull(hold->id + HF_ID_LENGTH / 2, NULL, 16);
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
+    limits_granted(key, options, began);
     if (joined)
         judge_join(m->belief, m->belief);
     believe(m, began);
@@ -56,13 +58,20 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     *permits = 0;
     if (*shared) {
         o.mode = HF_SHARED;
-        *permits = o.permits = work.permits;
-        o.weight = work.permits > 1 && often(0.3) ? 2 : 0;
+        /* Where limits are stored, some say another number, or none. */
+        bool strays = work.weights.limit > 0 && often(0.5);
+        *permits = o.permits = strays ? below(4) : work.permits;
+        bool heavy = o.permits > 1 || (work.weights.limit > 0 && o.permits == 0);
+        o.weight = heavy && often(0.3) ? 2 : 0;
     }
     o.lease_ms =
         work.endless && often(0.1) ? HF_NEVER : sim_span(work.shortest_ms, work.longest_ms);
     o.renew = often(work.renewed) && o.lease_ms != HF_NEVER ? HF_ON : HF_OFF;
     o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nested it counts, too */
+    if (*shared && work.weights.limit > 0 && often(0.2)) {
+        o.lease_ms = GATE_MS;
+        o.renew = HF_OFF;
+    }
     if (o.renew == HF_ON && often(work.max_hold))
         o.max_hold_ms = sim_span(100, 20000);
     o.heal = work.heals ? HF_ON : HF_OFF;
@@ -121,6 +130,8 @@ void acquire(program *p) {
         keep_hold(p, hold, key, &options, c.since, false);
     else
         rules_desert(key);
+    if (status == HF_ELIMIT)
+        limits_refused(key, &options, hf_error_message(), c.since);
     hf_lock_close(lock);
 }
 
@@ -372,6 +383,9 @@ static void step(program *p) {
     case 18:
         break_lock(p);
         break;
+    case 19:
+        set_limit(p);
+        break;
     default:
         if (which < 0)
             return;
@@ -555,6 +569,8 @@ static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
         m->once = o->m.once;
         if (m->once)
             rules_once(m->key, hf_hold_fence(m->hold), o->since.since);
+    } else if (done->status == HF_ELIMIT && !o->several) {
+        limits_refused(o->m.key, &o->options, done->error.message, o->since.since);
     } else if (has_outcome(done->status)) {
         take_result(o->m.key, done->hold, o->since.since);
     }

@@ -325,6 +325,8 @@ void sim_run(sim_call *call) {
         sim_repeat(server, call->db->number, call->argc, call->argv);
     if (server->host.spent != NULL)
         server->host.spent(server->world, call->lua != NULL ? SCRIPTED_NS : COMMAND_NS);
+    if (server->host.ran != NULL && call->lua == NULL)
+        server->host.ran(server->world, call->argv, (size_t)call->argc);
 }
 
 static void enqueue(sim_peer *peer, int argc, const sim_bytes *argv) {
