@@ -1599,17 +1599,22 @@ def noticed(program: str, texts: dict[str, str], seeds: range, steps: int, secon
     return ""
 
 
+def mutated(name: str, old: str, new: str) -> dict[str, str]:
+    texts = scripts()
+    broken = [n for n, text in texts.items() if old in text and (n == name or name[0] == "_")]
+    if not broken or expand(f"{name}.lua").count(old) != 1:
+        raise SystemExit(f"{name}.lua has no longer, or more than once: {old}")
+    for n in broken:
+        texts[n] = texts[n].replace(old, new, 1)
+    return texts
+
+
 def mutants(program: str, seeds: range, steps: int, seconds: float) -> list[str]:
     survivors = []
     if by := noticed(program, scripts(), seeds, steps, seconds):
         raise SystemExit(f"nothing is broken, but noticed by {by}")
     for name, old, new in MUTANTS:
-        texts = scripts()
-        broken = [n for n, text in texts.items() if old in text and (n == name or name[0] == "_")]
-        if not broken or expand(f"{name}.lua").count(old) != 1:
-            raise SystemExit(f"{name}.lua has no longer, or more than once: {old}")
-        for n in broken:
-            texts[n] = texts[n].replace(old, new, 1)
+        texts = mutated(name, old, new)
         by = noticed(program, texts, seeds, steps, seconds)
         print(f"{name:8} {old[:60]!r} -> {new[:24]!r}: {by or 'SURVIVED'}", flush=True)
         if not by:
@@ -1633,6 +1638,8 @@ def main() -> None:
     if options.mutants:
         survivors = mutants(options.server, seeds, options.steps, options.seconds)
         sys.exit("\n".join(["survived:", *survivors]) if survivors else 0)
+    for mutant in MUTANTS:
+        mutated(*mutant)  # each still fits
     texts = scripts()
     with Server(options.server) as server, Server(options.server) as other:
         twin = Twin(other, texts) if options.general else None
