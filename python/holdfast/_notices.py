@@ -246,8 +246,11 @@ class Notices:
         def run(told: Told) -> None:
             if threading.get_ident() == self._listener:
                 safely(work, told)
-            else:
+                return
+            try:
                 threading.Thread(target=safely, args=(work, told), daemon=True).start()
+            except RuntimeError:  # no thread is to be had: here, rather than not at all
+                safely(work, told)
 
         return run
 

@@ -193,7 +193,7 @@ def test_a_renewal_says_what_became_of_the_hold(
     async def main() -> None:
         hold = await lock.hold()
         raw.delete(name)
-        with pytest.raises(holdfast.LockLost, match="does not know it"):
+        with pytest.raises(holdfast.LockLost, match="no longer knows it"):
             await hold.check()
         with pytest.raises(holdfast.LockLost):
             await hold.renew()

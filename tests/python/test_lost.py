@@ -275,6 +275,19 @@ def test_a_thread_that_could_not_be_started_is_started_later(
             until(lambda: told)
 
 
+def test_an_on_lost_without_a_thread_is_called_where_the_loss_is_learnt(
+    client: holdfast.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    told: list[int] = []
+    tell = client._notices_here().elsewhere(told.append)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    tell(1)
+    assert told == [1]
+
+
 def test_waiting_for_a_loss_ends_with_the_hold(
     lock: holdfast.Lock, client: holdfast.Client
 ) -> None:
