@@ -18,7 +18,8 @@ struct belief {
     int64_t began; /* the call that it is from */
     int64_t until; /* that it is certain */
     bool excused;
-    bool joined; /* with one of another lock, whose loss is its own */
+    bool joined;   /* with one of another lock, whose loss is its own */
+    bool shortens; /* its holder has asked to shorten it, and it may be for all */
     const sim_process *process;
     int64_t ballot; /* of independent masters */
     unsigned taken; /* by these the vote was taken away, which the hold may not know */
@@ -217,6 +218,10 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
      */
     if (b->until > sim_now())
         look_at(b);
+    b->shortens = false;
+    for (const belief *other = beliefs; other != NULL && b->joined; other = other->next)
+        if (other->joined && other->process == b->process && other->shortens)
+            until = 0; /* nothing is certain of it before the answer */
     if (b->joined || until > b->until || b->until <= sim_now()) {
         b->began = b->began > began ? b->began : began;
         b->until = until;
@@ -236,6 +241,14 @@ void judge_lost(const belief *b) {
 }
 
 void judge_forget(belief *b) { b->until = 0; }
+
+void judge_shorten(belief *b) {
+    b->shortens = true;
+    judge_forget(b);
+    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
+        if (other->joined && other->process == b->process)
+            judge_forget(other);
+}
 
 void judge_join(belief *b, const belief *other) {
     b->joined = true;

@@ -24,6 +24,8 @@ void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t be
 bool judge_knows(const char *key, int64_t fence);
 /* The holder gives up what was certain: it shortens it, or ends it. */
 void judge_forget(belief *hold);
+/* Its lease is replaced: of those that are joined with it the least counts for all. */
+void judge_shorten(belief *hold);
 /* It is lost with that of another lock, and excused with it. */
 void judge_join(belief *hold, const belief *other);
 /* Does nothing excuse its loss? */

@@ -214,18 +214,15 @@ void renew(mine *m) {
     believe(m, status == HF_OK ? c.since : 0);
 }
 
-/* Its lease is replaced. Of those that are joined the least counts for all. */
-static void forget(program *p, mine *m, int64_t lease_ms) {
+static void replace(mine *m, int64_t lease_ms) {
     m->renewed = m->renewed && lease_ms >= RENEWABLE_MS;
-    for (int i = 0; i < p->count; i++)
-        if (&p->holds[i] == m || (m->joined && p->holds[i].joined))
-            judge_forget(p->holds[i].belief);
+    judge_shorten(m->belief);
 }
 
-static void extend(program *p, mine *m, bool replaces) {
+static void extend(mine *m, bool replaces) {
     int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
     if (replaces)
-        forget(p, m, ms);
+        replace(m, ms);
     call c = judge_call(replaces ? "replace" : "extend");
     hf_status status = hf_hold_extend(m->hold, ms, replaces ? HF_EXTEND_REPLACE : 0);
     sim_trace("extend of %s by %lld ms: %s", m->key, (long long)ms, hf_status_name(status));
@@ -246,7 +243,7 @@ static void keep(program *p, int which) {
     mine *m = &p->holds[which];
     bool least = often(0.5);
     int64_t ms = sim_span(10, 5000);
-    forget(p, m, ms);
+    replace(m, ms);
     call c = judge_call("keep");
     if (least)
         hf_hold_keep_at_least(m->hold, ms);
@@ -395,7 +392,7 @@ static void step(program *p) {
     else if (at == 4)
         renew(&p->holds[which]);
     else if (at == 5 || at == 6)
-        extend(p, &p->holds[which], at == 6);
+        extend(&p->holds[which], at == 6);
     else if (at == 7)
         check(&p->holds[which]);
     else if (at == 8)
@@ -525,8 +522,9 @@ static hf_status start_end(pending *o) {
     }
     if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
         o->kind = KEEPS;
-        o->m.renewed = false; /* if it is not kept its lease may be short */
-        return hf_hold_keep_start(o->m.hold, sim_span(10, 5000), o->op);
+        int64_t ms = sim_span(10, 5000);
+        replace(&o->m, 0); /* if it is not kept its lease may be short */
+        return hf_hold_keep_start(o->m.hold, ms, o->op);
     }
     return hf_hold_release_start(o->m.hold, o->op);
 }
@@ -539,8 +537,7 @@ static hf_status start_renewal(pending *o) {
     bool replaces = work.weights.replace > 0 && often(0.5);
     int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
     if (replaces)
-        judge_forget(o->m.belief);
-    o->m.renewed = o->m.renewed && (!replaces || ms >= RENEWABLE_MS);
+        replace(&o->m, ms);
     return hf_hold_extend_start(o->m.hold, ms, replaces ? HF_EXTEND_REPLACE : 0, o->op);
 }
 
