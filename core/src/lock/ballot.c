@@ -88,6 +88,7 @@ struct hf_ballot {
     int64_t recheck_at; /* in line, all masters are tried again then */
     int64_t score;      /* its first place in a line; 0: not known */
     int64_t head_at;    /* it came to the head of the line then; 0: it has not */
+    int64_t most;       /* votes that join make no hold last longer that is not renewed */
     int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */
 };
 
@@ -124,11 +125,21 @@ static void drop_call(hf_call *call) {
     free(call);
 }
 
+/* Its own client gives it back, once there is memory. */
+static void undo_vote(hf_hold *hold) {
+    hf_client_lock(hold->client);
+    hf_hold_give_up_locked(hold);
+    hf_client_unlock(hold->client);
+}
+
 /* Give a vote back in the background. The reference is its caller's no more. */
 static void give_back(hf_client *client, size_t at, hf_hold *hold) {
     hf_call *call = new_call(client, ROUND, at, NULL);
-    if (call != NULL && hf_hold_release_start(hold, number_of(call)) != HF_OK)
-        drop_call(call); /* it is released, or its client closes and does so */
+    if (call == NULL || hf_hold_release_start(hold, number_of(call)) != HF_OK) {
+        if (call != NULL)
+            drop_call(call);
+        undo_vote(hold);
+    }
     hf_hold_close(hold);
 }
 
@@ -159,6 +170,15 @@ static int64_t propose(const struct hf_ballot *ballot) {
     return floor > ballot->fence ? floor : ballot->fence;
 }
 
+/* A vote that joins a hold whose lease was extended is asked for as long. */
+static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
+    int64_t left_ms = ballot->op == NULL ? hf_until(ballot->most, hf_now()) : 0;
+    if (left_ms <= of->validity.lease_ms)
+        return;
+    hf_validity_begin(&of->validity, left_ms);
+    hf_validity_extends(&of->validity, left_ms);
+}
+
 /* Acquire the vote of that master, by a place in its line or at once. */
 static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, int64_t floor) {
     hf_client *client = master_of(ballot, at)->client;
@@ -171,6 +191,7 @@ static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
     }
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
     hold->vote_floor = floor;
+    ask_as_long(ballot, hold);
     call->ballot = ballot;
     call->hold = hf_hold_grab(hold);
     hf_voting how = {.timeout_ms = 0, .number = number_of(call)};
@@ -262,6 +283,13 @@ static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
         hf_validity_end_by(&of->validity, end);
         hf_renewal_plan_locked(of);
     }
+    hf_client_unlock(of->client);
+}
+
+/* What a renewal gives. */
+static void set_lease(hf_hold *of, int64_t lease_ms) {
+    hf_client_lock(of->client);
+    of->validity.lease_ms = lease_ms;
     hf_client_unlock(of->client);
 }
 
@@ -509,6 +537,7 @@ static void won(struct hf_ballot *ballot) {
             of->hold->fence < ballot->fence)
             confirm(ballot, i);
     }
+    ballot->most = deadline;
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
     hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
     hold->waited = ballot->waited;
@@ -669,22 +698,21 @@ static void note(hf_client *client, const hf_call *call, const hf_completion *co
 }
 
 /* Take over what the votes say now, which their own clients renew. A hold that was once seen to
- * have ended is lost, whatever they say later; and votes that join make no hold longer that is not
- * renewed, unless its caller has asked for that. */
+ * have ended is lost, whatever they say later. lengthens: the caller has asked for more. */
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
     int64_t before = ballot->counted_at;
     ballot->counted_at = hf_now();
     if (ballot->keeps)
         return;
     int64_t deadline = majority_deadline(ballot);
-    lengthens = lengthens || is_renewed(ballot);
-    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
-        hf_validity *of = &hold->validity;
-        if (of->deadline > before)
-            of->deadline = deadline == INT64_MIN
-                               ? 0
-                               : hf_earlier(deadline, lengthens ? of->end : of->deadline);
-    }
+    if (deadline == INT64_MIN)
+        deadline = 0;
+    else if (lengthens || is_renewed(ballot))
+        ballot->most = deadline;
+    deadline = hf_earlier(deadline, ballot->most);
+    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        if (hold->validity.deadline > before)
+            hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
 }
 
 static void count_votes(const hf_hold *hold) { refresh(hold->ballot, false); }
@@ -724,6 +752,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
             abandon(&ballot->line);
         of->hold = completion->hold;
         of->refuses = false;
+        set_lease(of->hold, ballot->like->validity.lease_ms);
         set_renewal(ballot, of->hold);
     } else {
         of->refuses = completion->status == HF_EBUSY;
@@ -1268,19 +1297,21 @@ static hf_status start_one(const round *mine, hf_call *call, int64_t duration_ms
 
 static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     hf_call *call = new_call(mine->client, ROUND, at, hold);
-    if (call == NULL) {
-        mine->vague++;
-        return;
+    hf_status status = HF_ENOMEM;
+    if (call != NULL) {
+        call->round = mine;
+        status = start_one(mine, call, duration_ms, flags);
     }
-    call->round = mine;
-    hf_status status = start_one(mine, call, duration_ms, flags);
     if (status == HF_OK) {
         mine->references++;
         mine->open[at] = true;
         return;
     }
     count_answer(mine, status, hf_error_last());
-    drop_call(call);
+    if (mine->kind == HF_ROUND_RELEASE)
+        undo_vote(hold);
+    if (call != NULL)
+        drop_call(call);
 }
 
 /* A vote came that was under way when the hold was released. */

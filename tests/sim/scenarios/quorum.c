@@ -656,6 +656,24 @@ static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
     hf_lock_close(bens);
 }
 
+/* One master after the other forgets it: the votes that join last as long as the hold. */
+static void test_an_extended_hold_keeps_its_end(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    assert_status(hf_hold_extend(hold, 15000, 0), HF_OK);
+    for (int which = 0; which < COUNT_OF_MASTERS; which++) {
+        servers_command(which, "DEL k");
+        assert_status(hf_hold_check(hold), HF_OK);
+        assert_soon(is_at(which, "k") && has_votes(hold, COUNT_OF_MASTERS));
+    }
+    sleep_ms(10000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1000, 6000);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* Each is up again, and has the hold, before the next stops. The clients' threads stand still now
  * and then, as on a busy machine. */
 static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
@@ -706,6 +724,7 @@ int main(int count, char **words) {
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
         TEST(test_no_thread_that_stands_still_loses_a_hold),
+        TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
     };
     return RUN_TESTS(tests, count, words);
