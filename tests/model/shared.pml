@@ -1,6 +1,7 @@
 /*
  * Shared and exclusive holds of one lock: permits, first come first served over both,
- * readers that die, nested shared holds, downgrade and upgrade, and the loss of S.
+ * readers that die, nested shared holds, downgrade and upgrade, the loss of S, and a limit that is
+ * stored and changes.
  * Each client makes one acquisition; its kind is drawn at the start. Scripts take one
  * step each. Time is a count of ticks; whoever waits asks again at each tick.
  *
@@ -27,11 +28,15 @@
 #ifndef AHEAD
 #define AHEAD 0 /* by how many places some clients have a head start */
 #endif
+#ifndef CHANGES
+#define CHANGES 0 /* of the limit that is stored */
+#endif
 #define must(property, condition) assert(condition)
 #define EACH_CLIENT (j : 0 .. CLIENTS - 1)
 
 bool shared[CLIENTS];
-byte permits[CLIENTS];
+byte permits[CLIENTS]; /* as its caller says; 0: it says no number, and learns the one that is stored */
+byte number[CLIENTS];  /* by which it asks */
 byte weight[CLIENTS]; /* of its hold; and of the nested one */
 bool urgent[CLIENTS]; /* it has the head start */
 
@@ -46,6 +51,7 @@ byte extra;           /* in the header: what they weigh beyond one each */
 bool readers;         /* in the header: all are shared and light, and nobody is queued */
 byte busy_until = (AHEAD > 0 -> 1 : 0); /* S was lost: K stays until it ends */
 byte queue[CLIENTS], queued; /* 1 more than each client */
+byte limit;           /* that is stored; 0: none */
 
 /* ------------------------------------------------------------ The clients */
 
@@ -55,6 +61,10 @@ byte sure[CLIENTS], sure_nested[CLIENTS];
 bool sure_x[CLIENTS];
 byte came[CLIENTS], tickets; /* in this order */
 byte asks_at[CLIENTS];
+bool out[CLIENTS];     /* of the queue, to ask by another number: it keeps its turn */
+bool refused[CLIENTS]; /* it says another number than is stored, or weighs more */
+byte changes = CHANGES;
+bool kicks; /* who stored a limit hands on now */
 byte now, crashes = CRASHES, losses = LOSSES;
 bool died; /* somebody did, since the last tick */
 
@@ -103,12 +113,18 @@ inline read() {
 }
 
 #ifdef MUTANT_ONE_TOO_MANY
-#define ROOM(c) (permits[c] == 0 || n + extra + weight[c] <= permits[c] + 1)
+#define ROOM(c) (number[c] == 0 || n + extra + weight[c] <= number[c] + 1)
 #elif defined(MUTANT_A_COUNT_FOR_THE_SUM)
-#define ROOM(c) (permits[c] == 0 || n + weight[c] <= permits[c])
+#define ROOM(c) (number[c] == 0 || n + weight[c] <= number[c])
 #else
-#define ROOM(c) (permits[c] == 0 || n + extra + weight[c] <= permits[c])
+#define ROOM(c) (number[c] == 0 || n + extra + weight[c] <= number[c])
 #endif
+#ifdef MUTANT_WHO_ASKS_AGAIN_LOSES_ITS_TURN
+#define IN_TURN AHEAD
+#else
+#define IN_TURN (AHEAD || CHANGES)
+#endif
+#define DIFFERS(c) (shared[c] && limit && number[c] != limit)
 #ifdef MUTANT_LOST_S_FREES
 #define BUSY false
 #else
@@ -119,12 +135,13 @@ inline read() {
 inline admit(c) {
 	count = 0;
 	for EACH_CLIENT {
-		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || came[j] + START(c) >= came[c]);
+		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || out[j] || came[j] + START(c) >= came[c]);
 		must(EXCLUSION, j == c || !COUNTS(j) || (shared[c] && !(sure_x[j] && sure[j] > now)));
 		count = count + (j != c && COUNTS(j) -> weight[j] : 0)
 	}
-	must(PERMITS, !shared[c] || permits[c] == 0 || count + weight[c] <= permits[c]);
-	must(ORPHAN, alive[c]);
+	must(PERMITS, !shared[c] || number[c] == 0 || count + weight[c] <= number[c]);
+	must(LIMIT, !DIFFERS(c) && (permits[c] == 0 || number[c] == permits[c]) && !refused[c]);
+	must(ORPHAN, alive[c] && waits[c]);
 	ends[c] = now + LEASE; n++;
 	extra = extra + (weight[c] - 1);
 	is_x[c] = !shared[c];
@@ -158,7 +175,14 @@ inline grant() {
 		:: FITS(i) ->
 #else
 		:: !alive[i] -> leave_queue(i)
+#ifdef MUTANT_WHO_WAITS_KEEPS_ITS_NUMBER
 		:: alive[i] && FITS(i) ->
+#else
+		:: alive[i] && DIFFERS(i) -> /* it is told to ask */
+			leave_queue(i);
+			out[i] = true; asks_at[i] = now
+		:: alive[i] && !DIFFERS(i) && FITS(i) ->
+#endif
 #endif
 			leave_queue(i);
 			admit(i);
@@ -173,12 +197,24 @@ inline grant() {
 
 inline acquire(c) {
 	read();
+	out[c] = false;
 	for EACH_CLIENT { found = found || came[j] }
 	tickets = (found -> tickets : 0);
 	j = 0; found = 0;
 	if
 	:: ends[c] -> skip
-	:: else ->
+	:: !ends[c] && DIFFERS(c) -> /* it learns the number, and asks again; or is refused */
+		leave_queue(c);
+		if
+#ifdef MUTANT_A_NUMBER_GIVES_WAY
+		:: weight[c] <= limit ->
+#else
+		:: permits[c] == 0 && weight[c] <= limit ->
+#endif
+			number[c] = limit; out[c] = true
+		:: else -> refused[c] = true; came[c] = 0
+		fi
+	:: !ends[c] && !DIFFERS(c) ->
 		found = false;
 		for (j : 1 .. queued) { found = found || queue[j - 1] == c + 1 }
 		j = 0;
@@ -197,7 +233,7 @@ inline acquire(c) {
 				came[c] = (came[c] -> came[c] : tickets);
 				i = queued; queued++;
 				do
-				:: AHEAD && i > 0 && SCORE(queue[i - 1] - 1) > SCORE(c) -> queue[i] = queue[i - 1]; i--
+				:: IN_TURN && i > 0 && SCORE(queue[i - 1] - 1) > SCORE(c) -> queue[i] = queue[i - 1]; i--
 				:: else -> break
 				od;
 				queue[i] = c + 1; i = 0
@@ -212,7 +248,7 @@ inline acquire(c) {
 #else
 	readers = n && x == 0 && extra == 0 && queued == 0;
 #endif
-	asks_at[c] = now + 1
+	asks_at[c] = (out[c] -> now : now + 1)
 }
 
 /* A shared hold in a live one of mine, named in `nests`; or an exclusive one: upgrade. */
@@ -313,14 +349,15 @@ waiting:
 	:: atomic { told[me] && HOLDS(me) ->
 		told[me] = false; waits[me] = false; came[me] = 0; asks_at[me] = 0
 	   }
+	:: atomic { refused[me] -> refused[me] = false; waits[me] = false; goto end_of_it }
 	:: atomic { told[me] && !HOLDS(me) -> /* it was slow: it takes a new place */
 		told[me] = false; came[me] = 0;
 		d_step { acquire(me) };
 		goto waiting
 	   }
-	:: atomic { !told[me] && now >= asks_at[me] -> d_step { acquire(me) }; goto waiting }
-	:: atomic { !told[me] -> waits[me] = false; d_step { cancel(me) }; goto end_of_it }
-	:: atomic { crashes > 0 && !told[me] -> crashes--; died = true; alive[me] = false; goto end_of_it }
+	:: atomic { !told[me] && !refused[me] && now >= asks_at[me] -> d_step { acquire(me) }; goto waiting }
+	:: atomic { !told[me] && !refused[me] -> waits[me] = false; out[me] = false; d_step { cancel(me) }; goto end_of_it }
+	:: atomic { crashes > 0 && !told[me] && !refused[me] -> crashes--; died = true; alive[me] = false; goto end_of_it }
 	fi;
 holding:
 	if
@@ -347,7 +384,7 @@ holding:
 	:: sure_nested[me] == 0
 	fi;
 end_of_it:
-	atomic { twice = false; waits[me] = false; told[me] = false; came[me] = 0; asks_at[me] = 0 }
+	atomic { twice = false; waits[me] = false; out[me] = false; told[me] = false; came[me] = 0; asks_at[me] = 0 }
 }
 
 /* ------------------------------------------------------- Everything else */
@@ -366,16 +403,29 @@ end:
 			n = 0; x = 0; extra = 0; readers = false; j = 0
 		}
 	   }
+	:: atomic { changes > 0 && !kicks ->
+		changes--;
+		if
+		:: limit = 0
+		:: limit = 1
+		:: limit = PERMITS
+		fi;
+#ifndef MUTANT_A_LIMIT_TELLS_NOBODY
+		kicks = true
+#endif
+	   }
+	:: atomic { kicks -> kicks = false; d_step { read(); grant(); woken() } }
 	od
 }
 
-#define IN_TIME(c) !(waits[c] && alive[c] && (told[c] || now >= asks_at[c]))
+#define IN_TIME(c) !(waits[c] && alive[c] && (told[c] || refused[c] || now >= asks_at[c]))
+#define LIMIT_OF(c) (limit -> limit : number[c])
 
 active proctype time() {
 	byte head;
 end:
 	do
-	:: atomic { now < UNTIL && IN_TIME(0) && IN_TIME(1) && IN_TIME(CLIENTS - 1) ->
+	:: atomic { now < UNTIL && !kicks && IN_TIME(0) && IN_TIME(1) && IN_TIME(CLIENTS - 1) ->
 		/* By what the clients count on: the first who waits does not fit. */
 		d_step {
 			head = CLIENTS; i = 0; found = false; count = 0;
@@ -386,7 +436,7 @@ end:
 			}
 			if
 			:: head < CLIENTS && busy_until <= now && !died -> /* who died just now is asked about later */
-				must(PROGRESS, (shared[head] -> found || (permits[head] && i + weight[head] > permits[head]) : i > 0))
+				must(PROGRESS, (shared[head] -> found || (LIMIT_OF(head) && i + weight[head] > LIMIT_OF(head)) : i > 0))
 			:: else
 			fi;
 			head = 0; i = 0; found = 0; j = 0;
@@ -423,7 +473,8 @@ init {
 			:: k == 0 || KIND(k - 1) <= 2 -> shared[k] = true; permits[k] = 1
 			:: k == 0 || KIND(k - 1) <= 1 + PERMITS -> shared[k] = true; permits[k] = PERMITS
 			:: shared[k] = true; permits[k] = PERMITS; weight[k] = 2
-			fi
+			fi;
+			number[k] = permits[k]
 		}
 		for (k : 0 .. CLIENTS - 1) { run client(k) }
 		k = 0
