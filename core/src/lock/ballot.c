@@ -736,10 +736,10 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
-    /* A hold that is lost takes no more votes, though it has not been told yet. */
+    /* A hold that is lost, though it has not been told yet, takes no more votes, nor what is kept. */
     bool late = ballot->op != NULL
                     ? hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0
-                    : !still_stands(ballot);
+                    : ballot->keeps || !still_stands(ballot);
     if (held && late) {
         give_back(client, at, completion->hold);
         held = false;

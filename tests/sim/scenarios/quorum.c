@@ -453,6 +453,20 @@ static void test_a_request_that_comes_after_the_release_holds_nothing(void **sta
     hf_lock_close(lock);
 }
 
+/* Each vote has its own latency: the last ones come while the others are being kept. */
+static void test_a_vote_that_comes_during_a_keep_does_not_outlast_it(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        hf_hold *hold = acquire(lock);
+        assert_status(hf_hold_keep(hold, 300), HF_OK);
+        hf_hold_close(hold);
+        sleep_ms(500);
+        assert_true(is_free_everywhere());
+    }
+    hf_lock_close(lock);
+}
+
 static void stepping(bool on) { sim_server_step(servers_at(2), on ? 180 * SIM_S : -180 * SIM_S); }
 static void forgetting(bool on) {
     if (on)
@@ -715,6 +729,7 @@ int main(int count, char **words) {
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
+        TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
         TEST(test_a_clock_that_steps_takes_a_hold_with_few_votes),
         TEST(test_a_master_that_forgets_unseen_takes_a_hold_with_few_votes),
         TEST(test_a_key_that_most_masters_lose_is_a_lost_hold),
