@@ -556,7 +556,7 @@ static void test_a_bad_name_or_owner_is_refused(void **state) {
 }
 
 static void test_a_bad_lease_or_timeout_is_refused(void **state) {
-    static const int64_t leases[] = {-2, 1, 9, HF_LEASE_MAX + 1, INT64_MAX, INT64_MIN};
+    static const int64_t leases[] = {-3, 1, 9, HF_LEASE_MAX + 1, INT64_MAX, INT64_MIN};
     static const int64_t timeouts[] = {-2, -1000, INT64_MIN};
     hf_client *client = open_client();
     hf_lock *lock, *none = (hf_lock *)&none;

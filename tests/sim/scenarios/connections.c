@@ -322,6 +322,7 @@ static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
+    sleep_ms(100); /* and its client has heard so, or it would be told that this is unknown */
     atomic_store(&way.shut, true);
     sim_cut(HERE, SERVER, 1);
     assert_in_range(knocks_within(&way, 3000), 20, 80); /* leases are still to be renewed */
