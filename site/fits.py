@@ -78,7 +78,7 @@ def main() -> None:
     )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}/look"
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         chromium = ["chromium", "--headless", "--no-sandbox", "--disable-gpu"]
         chromium += ["--remote-debugging-port=0", f"--user-data-dir={profile}", address]
         browser = subprocess.Popen(chromium, stderr=subprocess.DEVNULL)
