@@ -6,6 +6,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Function;
 
 /**
  * Limits how many pass in any period, on all hosts together. {@link HoldfastClient#gate} makes it.
@@ -43,16 +44,16 @@ public final class Gate {
         this.weight = weight;
     }
 
-    static Gate of(HoldfastClient client, String name, long limit, Duration per) {
+    static Gate of(Function<LockOptions, HoldfastLock> lock, long limit, Duration per) {
         if (limit < 1) {
             throw new IllegalArgumentException("the limit must be at least 1: " + limit);
         }
         LockOptions options = passes(LockOptions.defaults().lease(per)).permits(limit);
-        return new Gate(client.lock(name, options), new LockLimit(limit, per), 1);
+        return new Gate(lock.apply(options), new LockLimit(limit, per), 1);
     }
 
-    static Gate of(HoldfastClient client, String name) {
-        return new Gate(client.lock(name, passes(LockOptions.defaults().stored())), null, 1);
+    static Gate of(Function<LockOptions, HoldfastLock> lock) {
+        return new Gate(lock.apply(passes(LockOptions.defaults().stored())), null, 1);
     }
 
     private static LockOptions passes(LockOptions options) {

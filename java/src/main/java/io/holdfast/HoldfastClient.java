@@ -118,7 +118,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default Gate gate(String name, long limit, Duration per) {
-        return Gate.of(this, name, limit, per);
+        return Gate.of(options -> lock(name, options), limit, per);
     }
 
     /**
@@ -131,7 +131,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default Gate gate(String name) {
-        return Gate.of(this, name);
+        return Gate.of(options -> lock(name, options));
     }
 
     /**
