@@ -736,7 +736,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
-    /* A hold that is lost, though it has not been told yet, takes no more votes, nor what is kept. */
+    /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
     bool late = ballot->op != NULL
                     ? hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0
                     : ballot->keeps || !still_stands(ballot);
