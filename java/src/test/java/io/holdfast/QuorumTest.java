@@ -175,11 +175,11 @@ final class QuorumTest extends ClientTest {
         try (Leader first = leader(client, "a", told);
                 Leader second = leader(other, "b", told)) {
             first.start();
-            until(first::isLeader);
+            until(() -> told.contains("a elected"));
             second.start();
             long fence = first.fence().orElseThrow();
             first.close();
-            until(second::isLeader);
+            until(() -> told.contains("b elected"));
             assertTrue(second.fence().orElseThrow() > fence);
         }
         until(() -> told.size() == 4);
