@@ -2,21 +2,19 @@
 
 #include <stdlib.h>
 
-static size_t size_of(const hf_index *index) { return (index->mask | (HF_INDEX_LEAST - 1)) + 1; }
-
 hf_entry *hf_index_after(const hf_index *index, const hf_entry *entry) {
-    size_t size = size_of(index);
+    size_t mask = hf_index_mask(index);
     if (entry != NULL && entry->next != NULL)
         return entry->next;
     hf_entry **buckets = hf_index_bucket((hf_index *)index, 0);
-    for (size_t i = entry != NULL ? (entry->hash & (size - 1)) + 1 : 0; i < size; i++)
+    for (size_t i = entry != NULL ? (entry->hash & mask) + 1 : 0; i <= mask; i++)
         if (buckets[i] != NULL)
             return buckets[i];
     return NULL;
 }
 
 void hf_index_grow(hf_index *index) {
-    size_t size = size_of(index);
+    size_t size = hf_index_mask(index) + 1;
     hf_entry **old = hf_index_bucket(index, 0), **made = calloc(2 * size, sizeof(hf_entry *));
     if (made == NULL)
         return;

@@ -16,14 +16,18 @@ typedef struct hf_entry {
 
 /* All zeros: empty. */
 typedef struct hf_index {
-    size_t count, mask; /* of the buckets; 0: they are the least */
+    size_t count, mask; /* count: of the entries; mask: of more buckets than the least, or 0 */
     hf_entry **buckets; /* NULL: the least */
     hf_entry *least[HF_INDEX_LEAST];
 } hf_index;
 
+static inline size_t hf_index_mask(const hf_index *index) {
+    return index->mask | (HF_INDEX_LEAST - 1);
+}
+
 static inline hf_entry **hf_index_bucket(hf_index *index, uint64_t hash) {
     hf_entry **buckets = index->buckets != NULL ? index->buckets : index->least;
-    return &buckets[hash & (index->mask | (HF_INDEX_LEAST - 1))];
+    return &buckets[hash & hf_index_mask(index)];
 }
 
 /* Return the first from this entry on that has the hash; or NULL. */
@@ -51,7 +55,7 @@ static inline hf_entry *hf_entry_older(const hf_entry *entry) {
 void hf_index_grow(hf_index *index);
 
 static inline void hf_index_add(hf_index *index, hf_entry *entry, uint64_t hash) {
-    if (index->count++ > (index->mask | (HF_INDEX_LEAST - 1)))
+    if (index->count++ > hf_index_mask(index))
         hf_index_grow(index);
     hf_entry **bucket = hf_index_bucket(index, hash);
     *entry = (hf_entry){*bucket, hash};
