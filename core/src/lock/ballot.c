@@ -35,6 +35,8 @@
  */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
+/* In the line of a master that misses it, the hold stands before all that wait. */
+#define FIRST_SCORE 1
 /* Where no majority can be asked. */
 #define NOBODY_MS 100
 /* A master that was down is the first in line again when it has answered for this long. */
@@ -195,10 +197,11 @@ static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
     call->ballot = ballot;
     call->hold = hf_hold_grab(hold);
     hf_voting how = {.timeout_ms = 0, .number = number_of(call)};
+    bool joins = ballot->op == NULL;
     if (kind == LINE) {
-        how.timeout_ms = ballot->op->timeout_ms;
-        how.until = ballot->op->until;
-        how.score = ballot->score;
+        how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
+        how.until = joins ? HF_NO_DEADLINE : ballot->op->until;
+        how.score = joins ? FIRST_SCORE : ballot->score;
     }
     hf_client_lock(client);
     hf_member_answered(ballot->client->quorum->members, at, client->links.first.pair_sent,
@@ -210,7 +213,7 @@ static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
         drop_call(call);
         return false;
     }
-    if (kind == LINE)
+    if (kind == LINE && !joins)
         ballot->line = call;
     else
         ballot->votes[at].asking = call;
@@ -532,7 +535,8 @@ static void won(struct hf_ballot *ballot) {
     ballot->asks = false;
     hf_timer_clear(&ballot->client->timers, &ballot->timer);
     for (size_t i = 0; i < masters_of(ballot); i++) {
-        const vote *of = &ballot->votes[i];
+        vote *of = &ballot->votes[i];
+        of->refuses = false;
         if (of->hold != NULL && of->asking == NULL && !of->confirms &&
             of->hold->fence < ballot->fence)
             confirm(ballot, i);
@@ -771,7 +775,8 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->office = at;
         ballot->head_at = 0;
         ballot->rounds = 0;
-        ballot->score = 0;
+        if (ballot->score == 0) /* those who came later stand behind its fence */
+            ballot->score = of->hold->fence;
         ask_all(ballot);
     } else if (in_line && !ballot->asks) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
@@ -800,6 +805,8 @@ static void plan_join(struct hf_ballot *ballot) {
                            hf_after(hf_now(), hf_spread(ballot->join_ms)));
 }
 
+/* Who waits keeps a master that lets it in while others have the majority: where such a master has
+ * refused the hold, the hold waits too, or each further loss of a master could end it. */
 static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     bool missing = false;
     if (ballot->doubts || ballot->keeps)
@@ -808,7 +815,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         const vote *of = &ballot->votes[i];
         missing = missing || of->hold == NULL;
         if (of->hold == NULL && of->asking == NULL && !hf_master_is_silent(ballot->client, i, now))
-            acquire_vote(ballot, ASK, i, ballot->fence);
+            acquire_vote(ballot, of->refuses ? LINE : ASK, i, ballot->fence);
     }
     if (missing)
         plan_join(ballot);
@@ -904,7 +911,7 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
     }
     bool some = failing > 0, few = quorum->count - failing < hf_majority(quorum->count);
     bool most = few && completion.holds > 0;
-    bool recovers = quorum->most_fail && !most;
+    bool recovers = quorum->most_fail && !most, alone = completion.holds == 1;
     if (some == quorum->some_fail && most == quorum->most_fail)
         return;
     quorum->some_fail = some;
@@ -914,16 +921,16 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
         completion.status = HF_ECONNECT;
         completion.left_ms = hf_until(first, now);
         snprintf(message, room,
-                 "fewer than a majority of the %zu masters renew, and the first of %lld holds ends "
-                 "in %.1f s",
-                 quorum->count, (long long)completion.holds, (double)completion.left_ms / 1000);
+                 "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s",
+                 quorum->count, (long long)completion.holds, alone ? "" : "s",
+                 alone ? "which" : "the first of which", (double)completion.left_ms / 1000);
     } else if (recovers) {
         completion.kind = HF_KIND_TROUBLE;
         completion.holds = 0;
         snprintf(message, room, "a majority of the %zu masters renews again", quorum->count);
     } else if (some) {
-        snprintf(message, room, "%s does not renew; the other masters have %lld holds",
-                 quorum->members->of[at].shown, (long long)completion.holds);
+        snprintf(message, room, "%s does not renew; the other masters have %lld hold%s",
+                 quorum->members->of[at].shown, (long long)completion.holds, alone ? "" : "s");
     } else {
         snprintf(message, room, "all %zu masters renew again", quorum->count);
     }
@@ -1341,8 +1348,11 @@ static void polled(hf_call *call, const hf_completion *completion) {
         free_round(mine);
 }
 
-/* It may be given yet: to cancel it would leave open whether the lock is free there. */
+/* It may be given yet: to cancel it would leave open whether the lock is free there. But others
+ * have it where the hold stands in line. */
 static void await_vote(round *mine, vote *of, size_t at) {
+    if (of->asking != NULL && of->asking->kind == LINE)
+        abandon(&of->asking);
     hf_call *call = of->asking;
     of->asking = NULL;
     if (call == NULL) {

@@ -14,8 +14,15 @@ static const char *const urls[] = {
 
 /* ------------------------------------------------------------------ Faults */
 
-typedef enum { DEAD, EMPTY, HUNG, APART, DEAF, MUTE, KINDS } fault;
-static const char *const names[KINDS] = {"dead", "empty", "hung", "apart", "deaf", "mute"};
+typedef enum { DEAD, EMPTY, HUNG, APART, DEAF, MUTE, STALLS, KINDS } fault;
+static const char *const names[KINDS] = {"dead", "empty", "hung",  "apart",
+                                         "deaf", "mute",  "stalls"};
+
+static void go_on(void *server) { sim_server_pause(server, false); }
+static void stand_still(void *server) {
+    sim_server_pause(server, true);
+    sim_at(sim_now() + 200 * SIM_MS, go_on, server);
+}
 
 static void set_fault(int which, fault kind, bool on) {
     int host = servers_host(which);
@@ -32,6 +39,10 @@ static void set_fault(int which, fault kind, bool on) {
         break;
     case HUNG:
         sim_server_pause(servers_at(which), on);
+        break;
+    case STALLS: /* it answers in a tenth of the next seconds */
+        for (int n = 0; on && n < 50; n++)
+            sim_at(sim_now() + n * 220 * SIM_MS, stand_still, servers_at(which));
         break;
     default:
         if (kind != MUTE)
@@ -192,6 +203,28 @@ static void hands_on(row *r) {
     end(w->hold, r);
 }
 
+/* Whoever waits takes nothing from the hold, for longer than a lease. */
+static void is_waited_for(row *r) {
+    hf_hold *hold = acquire(r, r->anns);
+    assert_soon(hf_hold_votes(hold, NULL) == (size_t)r->masters);
+    waiter *w = waiter_start(r->bens, r->minority ? 30000 : 4000);
+    sleep_ms(50);
+    let_strike(r);
+    sleep_ms(2 * LEASE_MS);
+    is_held_or_lost(r, hold);
+    assert_false(r->minority && atomic_load(&w->done));
+    end(hold, r);
+    pthread_join(w->thread, NULL);
+    if (!r->minority) {
+        assert_true(w->status != HF_OK);
+        return;
+    }
+    assert_status(w->status, HF_OK);
+    is_next(r, w->hold);
+    is_refused(r, r->anns);
+    end(w->hold, r);
+}
+
 /* ------------------------------------------------------------------- Rows */
 
 static int set_up(void **state) {
@@ -222,6 +255,7 @@ static bool is_free(void) {
 /* The masters' clocks differ, so that votes have different fences: these are confirmed. */
 static void over_all(void (*step)(row *r), int masters) {
     static const int64_t moments_us[] = {0, 130, 260, 390, 520, 800, 1200};
+    size_t moments = step == is_waited_for ? 1 : COUNT(moments_us);
     for (int i = 0; i < MOST; i++)
         servers_set_clock(i, i * 40 * SIM_MS);
     hf_client *ann = open_with(urls[masters], PATIENCE_MS, PATIENCE_MS);
@@ -231,9 +265,11 @@ static void over_all(void (*step)(row *r), int masters) {
              .bens = lease_lock(ben, "k", LEASE_MS, HF_ON)};
     for (r.mask = 1; r.mask < 1U << masters; r.mask++)
         for (r.kind = 0; r.kind < KINDS; r.kind++)
-            for (size_t i = 0; i < COUNT(moments_us); i++) {
+            for (size_t i = 0; i < moments; i++) {
                 r.after_us = moments_us[i];
                 r.minority = !is_majority(r.mask, masters);
+                if (r.kind == STALLS && !r.minority) /* which does not fail */
+                    continue;
                 sim_trace("mask %x of %d is %s after %d us", r.mask, masters, names[r.kind],
                           (int)r.after_us);
                 step(&r);
@@ -268,6 +304,11 @@ static void test_handoffs_with_any_of_3(void **state) {
     over_all(hands_on, 3);
 }
 
+static void test_waits_with_any_of_3(void **state) {
+    (void)state;
+    over_all(is_waited_for, 3);
+}
+
 static void test_acquires_with_any_of_5(void **state) {
     (void)state;
     over_all(acquires, 5);
@@ -288,12 +329,18 @@ static void test_handoffs_with_any_of_5(void **state) {
     over_all(hands_on, 5);
 }
 
+static void test_waits_with_any_of_5(void **state) {
+    (void)state;
+    over_all(is_waited_for, 5);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquires_with_any_of_3), TEST(test_renewals_with_any_of_3),
         TEST(test_releases_with_any_of_3), TEST(test_handoffs_with_any_of_3),
-        TEST(test_acquires_with_any_of_5), TEST(test_renewals_with_any_of_5),
-        TEST(test_releases_with_any_of_5), TEST(test_handoffs_with_any_of_5),
+        TEST(test_waits_with_any_of_3),    TEST(test_acquires_with_any_of_5),
+        TEST(test_renewals_with_any_of_5), TEST(test_releases_with_any_of_5),
+        TEST(test_handoffs_with_any_of_5), TEST(test_waits_with_any_of_5),
     };
     return RUN_TESTS(tests, count, words);
 }

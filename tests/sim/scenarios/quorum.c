@@ -126,6 +126,40 @@ static void test_one_master_may_fail_in_each_way_at_each_step(void **state) {
     hf_lock_close(bens);
 }
 
+/* The first master loses the hold's vote, and lets the first in that waits there: it goes back to
+ * the hold, which then bears the loss of another, and those that wait keep their order. */
+static void test_who_waits_leaves_the_first_master_to_the_hold(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 1; which < COUNT_OF_MASTERS; which++) {
+        hf_hold *hold = acquire(anns);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        waiter *waiters[2];
+        assert_status(hf_hold_renew(hold), HF_OK); /* the next one is when the others have asked */
+        for (int i = 0; i < 2; i++) {
+            waiters[i] = waiter_start_as(bens, text("owner %d", i), 120000);
+            sleep_ms(100);
+        }
+        servers_command(0, "DEL k");
+        assert_soon(!has_votes(hold, COUNT_OF_MASTERS));
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        set_fault(which, CUT, true);
+        for (int64_t until = now_ms() + 30000; now_ms() < until; sleep_ms(500))
+            assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        give_back(hold, HF_OK);
+        for (int i = 0; i < 2; i++) {
+            waiter_join(waiters[i], HF_OK);
+            assert_true(hf_hold_fence(waiters[i]->hold) > last_fence);
+            last_fence = hf_hold_fence(waiters[i]->hold);
+            give_back(waiters[i]->hold, HF_OK);
+        }
+        set_fault(which, CUT, false);
+        assert_soon(is_free_everywhere());
+    }
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* Its clock, and that of another one back: the vote ends there, and is asked for again. */
 static void test_clocks_that_jump_by_minutes_take_no_hold_away(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
@@ -582,6 +616,91 @@ static void test_a_master_with_old_data_lets_nobody_in(void **state) {
     hf_lock_close(bens);
 }
 
+static void stop_first_thread(void *process) { sim_stun(process, 0, 3 * SIM_S); }
+
+/* Wherever the thread stands still for longer than a lease: what it returns with stands, but where
+ * it stands still on the way out. */
+static void test_who_stands_still_before_it_returns_asks_again(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
+    int ended = 0;
+    (void)state;
+    for (int64_t after_us = 0; after_us < 2000; after_us += 50) {
+        alarm(200);
+        waiter *w = waiter_start(lock, 10000);
+        sim_at(sim_now() + after_us * SIM_US, stop_first_thread, sim_self());
+        waiter_join(w, HF_OK);
+        ended += hf_hold_remaining_ms(w->hold) == 0;
+        assert_true(hf_hold_fence(w->hold) > last_fence);
+        last_fence = hf_hold_fence(w->hold);
+        sleep_ms(4000);
+        hf_hold_close(w->hold);
+        assert_soon(is_free_everywhere());
+    }
+    assert_in_range(ended, 0, 2);
+    hf_lock_close(lock);
+}
+
+/* Of a program on another host. */
+static hf_lock *lock_elsewhere(int64_t lease_ms, hf_client **client_out) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms};
+    hf_lock *lock = NULL;
+    if (hf_client_open(servers_url(MASTERS), NULL, client_out) != HF_OK ||
+        hf_lock_open(*client_out, "k", 1, NULL, 0, &options, &lock) != HF_OK)
+        sim_wrong("no client elsewhere: %s", hf_error_message());
+    return lock;
+}
+
+/* Its votes end with their leases; and its place in the line, at once. */
+static void *die_while_it_acquires(void *unused) {
+    hf_client *cat;
+    hf_hold *hold;
+    hf_lock *lock = lock_elsewhere(3000, &cat);
+    (void)unused;
+    servers_command(1, "SET begins 1");
+    hf_lock_acquire(lock, 20000, &hold);
+    sleep_ms(60000);
+    return NULL;
+}
+
+static void test_who_dies_while_it_acquires_delays_others_for_a_lease(void **state) {
+    enum { ELSEWHERE = 3 };
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int64_t after_us = 0; after_us < 2000; after_us += 200) {
+        alarm(200);
+        servers_command(1, "DEL begins");
+        sim_process *elsewhere = sim_spawn("elsewhere", ELSEWHERE, die_while_it_acquires, NULL);
+        while (!is_at(1, "begins"))
+            usleep(10);
+        usleep((useconds_t)after_us);
+        sim_kill(elsewhere, false);
+        int64_t since = now_ms();
+        hf_hold *hold;
+        assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
+        assert_in_range(now_ms() - since, 0, 5000);
+        assert_true(hf_hold_fence(hold) > last_fence);
+        last_fence = hf_hold_fence(hold);
+        give_back(hold, HF_OK);
+    }
+    hf_lock_close(lock);
+}
+
+static void test_another_library_s_key_on_most_masters_is_a_lock_that_is_held(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold;
+    (void)state;
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "SET k other");
+    is_refused(anns);
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire(anns, 3000, &hold), HF_ETIMEOUT);
+    assert_in_range(now_ms() - since, 3000, 3500);
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "DEL k");
+    give_back(acquire(anns), HF_OK);
+    hf_lock_close(anns);
+}
+
 static void test_another_library_s_key_on_one_master_stops_nobody(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -601,14 +720,10 @@ static void test_another_library_s_key_on_one_master_stops_nobody(void **state) 
 /* Of a program on another host, which does not reach the first master, and this one not the last:
  * the master between them decides. */
 static void *run_elsewhere(void *unused) {
-    hf_client *cat = NULL;
+    hf_client *cat;
     hf_hold *hold;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 20000};
-    hf_lock *lock = NULL;
+    hf_lock *lock = lock_elsewhere(20000, &cat);
     (void)unused;
-    if (hf_client_open(servers_url(MASTERS), NULL, &cat) != HF_OK ||
-        hf_lock_open(cat, "k", 1, NULL, 0, &options, &lock) != HF_OK)
-        sim_wrong("no client elsewhere: %s", hf_error_message());
     for (int n = 0; n < 20; n++) {
         if (hf_lock_acquire(lock, 20000, &hold) != HF_OK)
             sim_wrong("no hold elsewhere: %s", hf_error_message());
@@ -715,6 +830,7 @@ static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
+        TEST(test_who_waits_leaves_the_first_master_to_the_hold),
         TEST(test_clocks_that_jump_by_minutes_take_no_hold_away),
         TEST(test_masters_that_come_back_empty_let_nobody_in),
         TEST(test_a_holder_that_is_cut_off_ends_before_another_begins),
@@ -736,6 +852,9 @@ int main(int count, char **words) {
         TEST(test_a_key_that_one_master_loses_is_asked_for_again),
         TEST(test_a_dead_holder_s_votes_end),
         TEST(test_a_master_with_old_data_lets_nobody_in),
+        TEST(test_who_stands_still_before_it_returns_asks_again),
+        TEST(test_who_dies_while_it_acquires_delays_others_for_a_lease),
+        TEST(test_another_library_s_key_on_most_masters_is_a_lock_that_is_held),
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
         TEST(test_no_thread_that_stands_still_loses_a_hold),
