@@ -152,8 +152,15 @@ bool cli_is_quorum(void) { return strstr(cli_url(), "+quorum://") != NULL; }
 void cli_use_url(const char *url) { given_url = url; }
 
 int cli_open(const hf_client_options *options, hf_client **client_out) {
+    static bool warned;
     hf_status status = hf_client_open(cli_url(), options, client_out);
-    return status == HF_OK ? CLI_OK : cli_failed(status);
+    if (status != HF_OK)
+        return cli_failed(status);
+    const char *warning = hf_client_warning(*client_out);
+    if (*warning != '\0' && !warned)
+        cli_error("warning: %s", warning);
+    warned = true;
+    return CLI_OK;
 }
 
 const char *cli_level(int level) {

@@ -119,7 +119,8 @@ const char *cli_url(void);
 bool cli_is_quorum(void);
 /* Take that one, as if --url had given it. */
 void cli_use_url(const char *url);
-/* Open a client with that URL, or print the error. Return CLI_OK, or the exit status. */
+/* Open a client with that URL, and print the first one's warning, if it has one; or print the
+ * error. Return CLI_OK, or the exit status. */
 int cli_open(const hf_client_options *options, hf_client **client_out);
 /* Return the word for the level of a finding. */
 const char *cli_level(int level);

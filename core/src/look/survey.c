@@ -255,8 +255,8 @@ static hf_status look_at_list(survey *of) {
         find(of, HF_FINDING_GOOD, "members", "%s", own);
     else
         find(of, HF_FINDING_NOTE, "members",
-             "%s, which differs by one master from this client's %s: write the list of all "
-             "clients there",
+             "%s; this client's list differs by one master: once every client has it, "
+             "SET " HF_MEMBERS_KEY " \"%s\"",
              reply->str, own);
     freeReplyObject(reply);
     return HF_OK;
