@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 
@@ -69,6 +70,40 @@ def test_what_needs_one_server_is_refused(quorum: str, name: str) -> None:
         for wrong in wrongs:
             with pytest.raises(holdfast.UnsupportedError):
                 wrong()
+
+
+def test_trouble_of_a_minority_trouble_of_a_majority_and_a_loss_are_told(
+    quorum: str, masters: list[str], name: str
+) -> None:
+    told: list[holdfast.Trouble] = []
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(redis.Redis.from_url(each)) for each in masters]
+        for server in servers:
+            stack.callback(server.client_unpause)
+        client = stack.enter_context(
+            holdfast.connect(quorum, command_timeout=0.5, on_trouble=told.append)
+        )
+        hold = client.lock(name, lease=3).hold(timeout=5)
+        until(lambda: hold.votes == (MASTERS, MASTERS))
+        servers[0].client_pause(60000, all=False)
+        until(lambda: told)
+        assert hold.valid
+        servers[1].client_pause(60000, all=False)
+        until(lambda: len(told) > 1)
+        assert hold.lost.wait(20)
+        for server in servers:
+            server.client_unpause()
+        with client.lock(name, lease=3):
+            until(lambda: len(told) > 3)
+    assert [each.kind for each in told] == ["failover", "at_risk", "over", "failover"]
+    minority, majority, over, all_again = told
+    assert minority.message.endswith("does not renew; the other masters have 1 hold")
+    assert majority.holds == 1
+    assert majority.ends_in is not None
+    assert 0 <= majority.ends_in <= 3
+    assert majority.message.startswith("fewer than a majority of the 3 masters renew 1 hold, which")
+    assert over.message == "a majority of the 3 masters renews again"
+    assert all_again.message == "all 3 masters renew again"
 
 
 def is_up(raw: redis.Redis) -> bool:
