@@ -232,6 +232,7 @@ class Run:
         self.foreign, self.top = False, 0
         self.record: dict | None = None  # of the call
         self.limit: tuple[int, int] | None = None
+        self.stored: list[tuple] = []  # requests that changed it, of which a copy may come
         self.refused: list[dict] = []  # they waited, and say another number
         self.ended: list[tuple[str, int, dict]] = []  # who made one, and holds nothing any more
         self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox", "ox"])
@@ -1135,9 +1136,13 @@ class Run:
         """Somebody stores another limit, and hands on."""
         was = self.limit or (0, 0)
         self.limit = self.random.choice([None, (1, 0), (2, 0), (3, 0), (5, 0), (2, 30000)])
-        answer = self.run("limit", [KEYS.K, KEYS.F], *(self.limit or (0, 0)))
-        if tuple(answer) != was:
-            self.wrong(f"the limit was {was}")
+        self.serial += 1
+        request = [KEYS.K, KEYS.F, KEYS.dead(f"b{self.serial:031x}")], self.limit or (0, 0), was
+        self.stored = [*self.stored[-5:], request]
+        for keys, words, was in [request, self.random.choice(self.stored)]:
+            answer = self.run("limit", keys, *words)
+            if tuple(answer) != was:
+                self.wrong(f"the limit was {was}")
         self.run("acquire", KEYS.all, 0)
         self.general()
 
@@ -1514,6 +1519,10 @@ MUTANTS = [
     ("acquire", "elseif differs(a) then", "elseif false then"),
     ("limit", "err = mend_one() or was", "err = was"),
     ("limit", "refused('DEL', F) or", "nil or"),
+    ("limit", "if done then", "if false then"),
+    ("limit", "if #done ~= 22 then return", "if false then return"),
+    ("limit", "was = done", ""),
+    ("limit", "if err then refused('DEL', D) end", ""),
     ("share", "'WRONGTYPE', 1, true) and -2 or old", "'WRONGTYPE', 1, true) and 0 or old"),
     ("take", "string.find(old.err, 'WRONGTYPE', 1, true) and 0 or old", "old"),
     ("acquire", "or at - a.ahead", "or at"),

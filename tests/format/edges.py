@@ -52,6 +52,7 @@ class Lock:
     ) -> None:
         self.r, self.keys, self.kind = user or server.redis, Keys(name), kind
         self.texts = texts or scripts()
+        self.limits = 0
 
     def run(self, name: str, keys: list[str], *words):
         try:
@@ -170,8 +171,11 @@ class Lock:
         keys = [self.keys.K, self.keys.Q, self.keys.S, self.keys.R, self.keys.F]
         return self.run("inspect", keys, 0, 100)
 
-    def limit(self, permits, per=0):
-        return self.run("limit", [self.keys.K, self.keys.F], permits, per)
+    def limit(self, permits, per=0, n=None):
+        """Store it by a request of its own, or by a copy of request n."""
+        self.limits += 1
+        dead = self.keys.dead(hold(n or 1000 + self.limits))
+        return self.run("limit", [self.keys.K, self.keys.F, dead], permits, per)
 
     def holder(self) -> int:
         value = self.r.hget(self.keys.K, "hf1")
@@ -1111,8 +1115,14 @@ class Edges:
         for wrong in (("x",), (-1,), (1, 9), (0, 100), (10**10,), (1.5,)):
             answer = lock.limit(*wrong)
             self.expect(f"a limit of {wrong}", "out of bounds" in str(answer), answer)
-        self.expect("another limit", lock.limit(3, 1000) == [2, 0])
+        self.expect("another limit", lock.limit(3, 1000, n=50) == [2, 0])
         self.expect("no limit", lock.limit(0) == [3, 1000])
+        self.expect("a copy of the other is answered alike", lock.limit(3, 1000, n=50) == [2, 0])
+        self.expect("and stores nothing", lock.limit(4) == [0, 0])
+        lock.cancel(51, bury=1)
+        told = lock.limit(5, n=51)
+        self.expect("a copy that was given up is refused", "given up" in str(told), told)
+        self.expect("and stores nothing", lock.limit(0) == [4, 0])
         fence = r.get(self.keys.F) or ""
         self.expect("the fence stays", fence[:16] >= lock.fence(4), fence)
         r.flushall()

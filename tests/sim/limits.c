@@ -69,10 +69,10 @@ static int64_t number(const sim_bytes *word) {
     return atoll(text);
 }
 
-/* Two keys, and then the limit's two numbers. */
+/* Three keys, and then the limit's two numbers. */
 static bool asks_for(const limit *wanted, const sim_bytes *words, size_t count) {
-    return count >= 7 && number(&words[2]) == 2 && number(&words[5]) == wanted->permits &&
-           number(&words[6]) == wanted->per_ms;
+    return count >= 8 && number(&words[2]) == 3 && number(&words[6]) == wanted->permits &&
+           number(&words[7]) == wanted->per_ms;
 }
 
 /* A limit changes as a command asks for, and whoever gets the lock fits beside all others. */

@@ -392,8 +392,8 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     assert_true(request.fetches);
     ASSERT_WORDS(&request, &hf_script_inspect, 5, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
                  "{a}a:hf1:f", "0", "1", "1");
-    hf_request_limit(&request, names, 5, 60000);
-    ASSERT_WORDS(&request, &hf_script_limit, 2, "a", "{a}a:hf1:f", "5", "60000");
+    hf_request_limit(&request, names, ID, 5, 60000);
+    ASSERT_WORDS(&request, &hf_script_limit, 3, "a", "{a}a:hf1:f", DEAD(ID), "5", "60000");
     hf_request_break(&request, names, 1795197364705600, true);
     ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "1");
     hf_request_selftest(&request, names, "hf:" CLIENT, strlen("hf:" CLIENT));

@@ -1071,12 +1071,13 @@ HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
  * @param permits  1 to HF_PERMITS_MAX; 0 takes the limit away.
  * @param per_ms   0; or the time for which each pass of a gate counts, HF_LEASE_MIN to
  * HF_LEASE_MAX: then acquires must have that lease.
- * @param[out] permits_was  What was stored before; 0: no limit. NULL if not wanted. After a lost
- *                          answer it may be this call's own number.
+ * @param[out] permits_was  What was stored before; 0: no limit. NULL if not wanted.
  * @param[out] per_ms_was   The same for per_ms.
  * @retval HF_OK        Stored.
  * @retval HF_EREPLICAS Stored, but fewer replicas than the handle's options request had it in time.
- * @retval others       As hf_lock_inspect(), HF_EUNKNOWN, and HF_EUNSUPPORTED on several masters.
+ * @retval HF_EUNKNOWN  The answer was lost: it is stored, or the client withdraws the request in
+ * the background, so that it changes no limit that is stored later.
+ * @retval others       As hf_lock_inspect(), and HF_EUNSUPPORTED on several masters.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */

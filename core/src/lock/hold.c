@@ -518,6 +518,7 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed;
+    hf_ask ask = hf_hold_ask(hold);
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
@@ -525,7 +526,8 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    if (hold->out > 0 && !hf_undo_bury_locked(hold))
+    /* No copy of its acquire that is under way begins another. */
+    if (hold->out > 0 && !hf_undo_bury_locked(hold->client, hold->names, &ask))
         return hf_fail(HF_ENOMEM, "no memory");
     int state = end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */

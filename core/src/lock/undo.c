@@ -185,13 +185,11 @@ static void undo_again(hf_timer *timer, int64_t now) {
     }
 }
 
-bool hf_undo_bury_locked(hf_hold *hold) {
-    hf_client *client = hold->client;
-    hf_ask ask = hf_hold_ask(hold);
-    hf_task *task = new_task(client, hold->names, NULL);
+bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask) {
+    hf_task *task = new_task(client, names, NULL);
     if (task == NULL)
         return false;
-    hf_request_cancel(&task->request, hold->names, &ask, true);
+    hf_request_cancel(&task->request, names, ask, true);
     HF_MARK("C3");
     return insist(client, task, COPIES_MS);
 }

@@ -24,14 +24,26 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
                         int64_t *per_ms_was) {
     hf_request request;
     hf_answer answer;
+    char id[HF_ID_LENGTH + 1];
+    hf_ask ask = {.id = id};
     int64_t was[2];
     hf_status status = check_limit(lock, permits, per_ms);
     if (status != HF_OK)
         return status;
-    hf_request_limit(&request, lock->names, permits, per_ms);
+    hf_client_lock(lock->client);
+    status = hf_client_new_id_locked(lock->client, id);
+    hf_client_unlock(lock->client);
+    if (status != HF_OK)
+        return status;
+    hf_request_limit(&request, lock->names, id, permits, per_ms);
     request.replicas = lock->terms.replicas;
     request.replica_ms = lock->terms.replica_ms;
     status = hf_client_call(lock->client, &request, &answer);
+    if (status == HF_EUNKNOWN) { /* a later call is the last, whenever a copy of this one arrives */
+        hf_client_lock(lock->client);
+        hf_undo_bury_locked(lock->client, lock->names, &ask);
+        hf_client_unlock(lock->client);
+    }
     if (status != HF_OK)
         return status;
     bool known = hf_reply_limit(answer.reply, &was[0], &was[1]);

@@ -1,11 +1,11 @@
 -- limit: store how many permits K has, and for how long each pass of a gate counts; or no limit. It ends
 -- no hold, and hands nothing on: an `acquire` without an id tells those who wait by another number.
 --
--- KEYS  K, F
+-- KEYS  K, F, and D: the dead-id key of this request, which says that a copy has been carried out, or was given up
 -- ARGV  permits (0: no limit); ms of each pass (0: it is no gate); and the life of a plain F (ms), if that
 --       is not a day
--- Answers  permits and ms that were stored before, or 0, 0
-local K, F, S = KEYS[1], KEYS[2], nil
+-- Answers  permits and ms that were stored before, or 0, 0; to a later copy the same
+local K, F, D, S = KEYS[1], KEYS[2], KEYS[3], nil
 local life = ARGV[3]
 --@include _state.lua
 local permits, per = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -15,13 +15,22 @@ if not (permits and permits >= 0 and permits <= 9999999999 and permits % 1 == 0)
 end
 local err = look()
 if err then return err end
-local was = limit or '0000000000000000000000'
-if permits == 0 then
-  limit = nil
-  err = remember(last, mark, flagged)
+local was, done = limit or '0000000000000000000000', call('GET', D)
+if done then
+  refused('HDEL', K, '') -- nothing is written: is this still the master?
+  if #done ~= 22 then return demoted or redis.error_reply('HOLDFAST limit given up') end
+  was = done
 else
-  limit = fmt('%010.0f%012.0f', permits, per)
-  -- K first: by a 1 the short `release` would write over F.
-  err = mend_one() or was == '0000000000000000000000' and refused('DEL', F) or remember(last, mark, flagged)
+  err = refused('SET', D, was, 'PX', '600000')
+  if err then return err end
+  if permits == 0 then
+    limit = nil
+    err = remember(last, mark, flagged)
+  else
+    limit = fmt('%010.0f%012.0f', permits, per)
+    -- K first: by a 1 the short `release` would write over F.
+    err = mend_one() or was == '0000000000000000000000' and refused('DEL', F) or remember(last, mark, flagged)
+  end
+  if err then refused('DEL', D) end
 end
 return demoted or err or { tonumber(sub(was, 1, 10)), tonumber(sub(was, 11)) }

@@ -420,9 +420,11 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     add_fence_life(request, names);
 }
 
-void hf_request_limit(hf_request *request, const hf_names *names, int64_t permits, int64_t per_ms) {
+void hf_request_limit(hf_request *request, const hf_names *names, const char *id, int64_t permits,
+                      int64_t per_ms) {
     begin_request(request, &hf_script_limit);
     add_lock_and_fence(request, names);
+    add_dead(request, names, id);
     add_number(request, permits);
     add_number(request, per_ms);
     add_fence_life(request, names);

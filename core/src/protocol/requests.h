@@ -147,8 +147,9 @@ void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip
                         bool whole);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* Store how many permits the lock has, and of a gate for how long each pass counts; 0: no limit, no
- * gate. */
-void hf_request_limit(hf_request *request, const hf_names *names, int64_t permits, int64_t per_ms);
+ * gate. id: of this request, of which the server carries out one copy. */
+void hf_request_limit(hf_request *request, const hf_names *names, const char *id, int64_t permits,
+                      int64_t per_ms);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
 /* Send a message to the own channel, and count who listens there. The lock is the key that every

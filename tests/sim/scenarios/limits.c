@@ -201,7 +201,7 @@ static void test_a_limit_whose_answer_is_lost_is_in_force(void **state) {
     hf_lock *wrong = pool(other, 9, 0), *right = pool(client, 2, 0);
     store(client, 0); /* the server knows the script */
     proxy_next(way, LOSE_REPLY, hf_script_limit.sha1);
-    assert_int_equal(store(client, 2), 2); /* of the copy that is answered */
+    assert_int_equal(store(client, 2), 0); /* as the first copy found it */
     assert_int_equal(atomic_load(&way->mishaps), 1);
     assert_refused(wrong, 1000, "has 2 permits", "says 9");
     assert_int_equal(queued("k"), 0);
@@ -209,6 +209,35 @@ static void test_a_limit_whose_answer_is_lost_is_in_force(void **state) {
     give_back(held(right), HF_OK);
     hf_lock_close(wrong);
     hf_lock_close(right);
+}
+
+static void test_a_copy_of_a_limit_stores_nothing_over_a_later_one(void **state) {
+    (void)state;
+    store(client, 0);
+    proxy_next(way, LATE_REQUEST, hf_script_limit.sha1);
+    assert_int_equal(store(client, 5), 0);
+    assert_int_equal(store(other, 7), 5);
+    proxy_deliver(way);
+    sleep_ms(100);
+    assert_int_equal(store(other, 0), 7);
+}
+
+/* While its client buries the id the server refuses all; and then the copy is delivered. */
+static void test_a_limit_that_was_given_up_is_not_stored_minutes_later(void **state) {
+    (void)state;
+    hf_lock *lock = pool(client, 0, 0);
+    store(client, 0);
+    proxy_next(way, LATE_REQUEST, hf_script_limit.sha1);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", -1);
+    assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EUNKNOWN);
+    sleep_ms(40000);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    sleep_ms(1000);
+    store(other, 7);
+    proxy_deliver(way);
+    sleep_ms(100);
+    assert_int_equal(store(other, 0), 7);
+    hf_lock_close(lock);
 }
 
 static void test_a_refused_acquire_whose_answer_was_lost_leaves_nothing(void **state) {
@@ -297,6 +326,8 @@ int main(int count, char **words) {
         TEST(test_a_limit_outlasts_a_release_that_hands_the_lock_on),
         TEST(test_a_limit_that_changes_unheard_is_followed_by_a_recheck),
         TEST(test_a_limit_whose_answer_is_lost_is_in_force),
+        TEST(test_a_copy_of_a_limit_stores_nothing_over_a_later_one),
+        TEST(test_a_limit_that_was_given_up_is_not_stored_minutes_later),
         TEST(test_a_refused_acquire_whose_answer_was_lost_leaves_nothing),
         TEST(test_of_several_none_stays_if_one_says_another_number),
         TEST(test_a_gate_lets_none_pass_by_another_rate),
