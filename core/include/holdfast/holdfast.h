@@ -1365,7 +1365,7 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  * @retval HF_EUNKNOWN  The answer was lost, or another replacement of its lease is under way. The
  *                      hold is still held, for duration_ms; if the server has kept it, nothing
  *                      extends it. Call this function again, with the same duration or less, or
- *                      release the hold.
+ *                      release the hold. hf_client_close() asks for it once more.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN.
  * @retval HF_ECLOSED, HF_EFORKED
  *

@@ -610,8 +610,9 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
 
 static verdict kept(operation *mine, hf_status status, const redisReply *reply, int64_t sent_at) {
     verdict next = renewed(mine, status, reply, sent_at);
-    if (next != AGAIN && !mine->hold->client->closed) /* or the close asks for it once more */
-        mine->hold->keeps_until = 0;
+    bool unheard = status == HF_EUNKNOWN || status == HF_ECONNECT;
+    if (next != AGAIN && !unheard && !mine->hold->client->closed)
+        mine->hold->keeps_until = 0; /* else a close asks for it once more */
     return next;
 }
 

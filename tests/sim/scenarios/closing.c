@@ -193,6 +193,15 @@ static void test_a_started_release_that_a_close_sends_hands_the_lock_on(void **s
     proxy_stop(way);
 }
 
+static void close_and_see_kept(hf_client *client, hf_lock *lock, hf_hold *hold) {
+    sim_way(HERE, SERVER, true);
+    hf_client_close(client);
+    assert_in_range(NUMBER("PTTL k"), 55000, 60000);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    TELL("DEL k");
+}
+
 /* Also if the keep would be asked for again: the way is closed until the client is being closed. */
 static void keep_and_close(int64_t least_ms) {
     hf_client *client = open_with(tcp_url(), 2000, 2000);
@@ -207,12 +216,21 @@ static void keep_and_close(int64_t least_ms) {
         assert_status(hf_hold_keep_start(hold, 60000, 1), HF_OK);
     }
     sleep_ms(100);
-    sim_way(HERE, SERVER, true);
-    hf_client_close(client);
-    assert_in_range(NUMBER("PTTL k"), 55000, 60000);
-    hf_hold_close(hold);
-    hf_lock_close(lock);
-    TELL("DEL k");
+    close_and_see_kept(client, lock, hold);
+}
+
+/* Until the close its answers are lost, and then it is asked for again. */
+static void test_a_close_asks_again_for_a_keep_that_had_no_answer(void **state) {
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 500, 500);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON);
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+    sim_way(HERE, SERVER, false);
+    assert_status(hf_hold_release(hold), HF_ECONNECT);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    close_and_see_kept(client, lock, hold);
 }
 
 static void test_a_close_keeps_what_is_being_kept(void **state) {
@@ -230,6 +248,7 @@ int main(int count, char **words) {
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
+        TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
     };
     return RUN_TESTS(tests, count, words);
 }
