@@ -164,6 +164,7 @@ bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
     hf_task *task = new_task(hold->client, hold->names, undone);
     if (task == NULL)
         return false;
+    task->insists_if_forbidden = true;
     hf_request_move(&task->request, request);
     hf_bytes_init(&request->encoded);
     return insist(hold->client, task, HF_FOREVER);

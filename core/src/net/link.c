@@ -378,8 +378,10 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
 /* False: the connection is of no use any more. */
 static bool take_error(hf_links *links, hf_link *link, hf_task *task, const redisReply *reply,
                        int64_t now) {
-    hf_outcome outcome = {
-        .to = -1, .insists = task->insists && !hf_error_permission(reply->str), .now = now};
+    hf_outcome outcome = {.to = -1,
+                          .insists = task->insists && (task->insists_if_forbidden ||
+                                                       !hf_error_permission(reply->str)),
+                          .now = now};
     hf_status status = hf_transport_read_error(links->transport, links->transport->shown,
                                                link->node, reply, &outcome);
     return !go_on(links, task, &outcome, status);

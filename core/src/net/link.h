@@ -32,8 +32,9 @@ typedef struct hf_task {
     hf_names *names;      /* of the lock; or NULL */
     hf_request request;
     hf_course course;
-    bool pinned;   /* to its link, whichever node serves the slot */
-    bool insists;  /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    bool pinned;  /* to its link, whichever node serves the slot */
+    bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    bool insists_if_forbidden; /* also for want of a permission */
     bool explains; /* refused for a permission, it asks which one is missing before it ends */
     bool unclear;  /* set by done: the answer is a refusal, in this thread's message. Done is called
                       again, with HF_ESERVER and the missing permission in the message */

@@ -161,6 +161,20 @@ static void test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept(v
     hf_hold_close(hold);
 }
 
+/* Its user may do nothing for a while. */
+static void test_a_result_that_a_permission_refuses_is_kept_when_that_is_back(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    TELL("ACL SETUSER default -evalsha -eval");
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000), HF_ESERVER);
+    sleep_ms(10000);
+    TELL("ACL SETUSER default +@all");
+    sleep_ms(1000);
+    assert_told(theirs, HF_EDONE, "paid");
+    hf_hold_close(hold);
+}
+
 static void *finish_meanwhile(void *hold) {
     hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000);
     return NULL;
@@ -232,6 +246,7 @@ int main(int count, char **words) {
         TEST(test_a_late_retry_is_no_retry_of_the_next_call),
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
+        TEST(test_a_result_that_a_permission_refuses_is_kept_when_that_is_back),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
     };
