@@ -57,13 +57,13 @@ class Inside:
 
     def __init__(self) -> None:
         """Begin without a caller inside."""
-        self._entered: dict[bytes, list[weakref.ref[object]]] = {}
+        self._entered: dict[bytes, list[tuple[weakref.ref[object], int]]] = {}
         self._threads: dict[int, int] = {}  # how many blocks
 
     def enter(self, by: object | None, owner: bytes | None) -> None:
         """Note that a block was entered."""
         if by is not None and owner is not None:
-            self._entered.setdefault(owner, []).append(weakref.ref(by))
+            self._entered.setdefault(owner, []).append((weakref.ref(by), _block()))
         else:
             here = threading.get_ident()
             self._threads[here] = self._threads.get(here, 0) + 1
@@ -80,14 +80,21 @@ class Inside:
         if not self._entered:
             return owner
         if owner not in self._entered:
-            gone = (each for each, by in list(self._entered.items()) if ended(by[-1]()))
-            owner = next(gone, owner)
+            gone = {
+                at[-1][1]: each for each, at in list(self._entered.items()) if ended(at[-1][0]())
+            }
+            owner = gone.get(_block(), next(iter(gone.values()), owner))
         entered = self._entered.get(owner or b"", [])
         if len(entered) <= 1:
             self._entered.pop(owner or b"", None)
         else:
             entered.pop()
         return owner
+
+
+def _block() -> int:
+    """Give the frame that entered and leaves a block: that of a generator lives until it ends."""
+    return id(sys._getframe(2).f_back)  # above Inside, and __enter__() or __exit__()
 
 
 # --------------------------------------------------------------- Event loops

@@ -183,6 +183,27 @@ def test_a_job_does_not_inherit_what_the_one_before_it_forgot(
 
 
 @POOLS
+def test_a_block_that_another_job_leaves_is_that_of_its_own_generator(
+    client: holdfast.Client, name: str, pool: Callable[..., list[object]]
+) -> None:
+    seats = client.lock(name, permits=2).shared()
+
+    @contextmanager
+    def seat() -> Iterator[holdfast.Hold]:
+        with seats as hold:
+            yield hold
+
+    one, other = seat(), seat()
+    first, second = pool(one.__enter__, other.__enter__)
+    assert isinstance(first, holdfast.Hold)
+    assert isinstance(second, holdfast.Hold)
+    assert pool(lambda: other.__exit__(None, None, None)) == [False]
+    assert (first.valid, second.valid) == (True, False)
+    assert pool(lambda: one.__exit__(None, None, None)) == [False]
+    assert not seats.locked()
+
+
+@POOLS
 def test_an_acquire_that_is_a_whole_job_is_refused(
     client: holdfast.Client, name: str, pool: Callable[..., list[object]]
 ) -> None:
