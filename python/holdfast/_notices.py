@@ -30,9 +30,12 @@ _ANSWERS = 5.0  # seconds within which a release has its answer, or fails
 class Call:
     """An operation under way, and the task that waits for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make it in the loop of the task."""
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, taken: Callable[[], object] = lambda: None
+    ) -> None:
+        """Make it in the loop of the task. Calls taken() when the task has the outcome."""
         self._loop = loop
+        self.taken = taken
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -41,16 +44,15 @@ class Call:
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
         """Set the outcome. Any thread may call it; RuntimeError if the loop is closed."""
+        self.outcome = self.outcome or (status, hold)  # at once: the loop may never run again
         if threading.get_ident() == self._thread and not self._loop.is_closed():
-            self._end(status, hold)
+            self._wake()
         else:
-            self._loop.call_soon_threadsafe(self._end, status, hold)
+            self._loop.call_soon_threadsafe(self._wake)
 
-    def _end(self, status: int, hold: _holdfast.Hold | None) -> None:
-        if self.outcome is None:
-            self.outcome = status, hold
-            if not self._ended.done():
-                self._ended.set_result(None)
+    def _wake(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     def lonely(self) -> bool:
         """Say whether its loop is closed."""
@@ -60,6 +62,7 @@ class Call:
         """Wait for the end."""
         while self.outcome is None:
             await self._ended
+        self.taken()
         return self.outcome
 
     async def insist(self) -> tuple[int, _holdfast.Hold | None]:
@@ -69,6 +72,7 @@ class Call:
                 self._ended = self._loop.create_future()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ended
+        self.taken()
         return self.outcome
 
 
@@ -97,6 +101,8 @@ class Notices:
         self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
+        # What has a hold that its task has not taken yet: its loop may be closed before.
+        self._won: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
         self._later: dict[int, str] = {}  # releases without a waiting caller, by what they release
         self.unconfirmed = 0  # of those
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
@@ -120,13 +126,17 @@ class Notices:
             for number, call in list(self._calls.items()):
                 if call.lonely():
                     self.abandon(number, call)
+            for each in self._won.valuerefs():
+                if (won := each()) is not None and won.lonely():
+                    won.taken()
+                    self._drop(won.outcome and won.outcome[1])
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
         """Start an operation of the running loop, by calling begin() with its number."""
         loop = asyncio.get_running_loop()
         self.attend(loop)
         number = next(self._numbers)
-        call = self._calls[number] = Call(loop)
+        call = self._calls[number] = Call(loop, lambda: self._won.pop(number, None))
         try:
             begin(number)
         except BaseException:
@@ -162,9 +172,11 @@ class Notices:
             self.core.hf_op_cancel(self._client, number)
 
     def abandon(self, number: int, call: Call) -> None:
-        """Cancel an acquire for which no task waits any more."""
+        """Cancel an acquire for which no task waits any more, or release what it got."""
         self.cancel(number)
-        if self._calls.pop(number, None) is None and call.outcome is not None:
+        self._calls.pop(number, None)
+        self._won.pop(number, None)
+        if call.outcome is not None:
             self._drop(call.outcome[1])
 
     def _drop(self, hold: _holdfast.Hold | None) -> None:
@@ -302,6 +314,8 @@ class Notices:
         try:
             if call is None:
                 raise RuntimeError("no task waits for it")
+            if hold is not None:
+                self._won[op] = call
             call.reached = reached
             call.message = message
             call.end(status, hold)

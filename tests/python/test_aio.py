@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -566,6 +567,36 @@ def test_a_wait_whose_loop_was_closed_is_given_up_by_the_next_loop(
         asyncio.run(other.acquire())
         until(lambda: waiters(raw, name) == 0)
     assert not raw.exists(name)
+
+
+@pytest.mark.parametrize("next_loop", [False, True])
+def test_a_grant_whose_loop_is_closed_before_its_task_runs_is_given_back(
+    client: holdfast.Client, name: str, raw: redis.Redis, next_loop: bool
+) -> None:
+    async def main() -> None:
+        kept.append(task(client.aio.lock(name).acquire()))
+        await come(lambda: waiters(raw, name) == 1)
+
+    kept: list[asyncio.Task[object]] = []
+    hold = client.lock(name).hold()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    kept[0]._log_destroy_pending = False  # type: ignore[attr-defined]
+    hold.release()
+    notices = client._notices_here()
+
+    def taken() -> bool:
+        return notices._drain() and all(call.outcome for call in list(notices._calls.values()))
+
+    with ThreadPoolExecutor(1) as other:
+        until(lambda: other.submit(taken).result())
+    loop.close()
+    if next_loop:
+        asyncio.run(client.aio.lock(name + "2").acquire())
+    else:
+        kept.clear()
+        gc.collect()
+    until(lambda: not raw.exists(name))
 
 
 # ----------------------------------------------------------------- Losing, end
