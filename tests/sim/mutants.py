@@ -16,6 +16,7 @@ Before the changes it may have lines of these kinds:
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -136,10 +137,12 @@ def build(*targets: str) -> None:
 
 def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) -> str:
     """What it prints if it fails, or takes too long; empty: it does not. Or what it prints."""
+    environment = {**os.environ, "SIM_SEEDS": "5"}  # of a scenario, as ctest runs it
     try:
         done = subprocess.run(
-            [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds
-        )
+            [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds,
+            env=environment,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "it does not end"
     if done.returncode != 0:

@@ -74,6 +74,21 @@ static void test_a_mark_outlives_its_hold_and_its_renewals(void **state) {
     assert_told(theirs, HF_EDONE, "paid");
 }
 
+/* One that waited learns of it when the hold of that call is over, and one that comes then. */
+static void test_no_call_begins_over_one_whose_outcome_is_unknown(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    assert_status(hf_once_begin_start(theirs, 60000, &MOST, NULL, 0, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    hf_completion done = completion_within(other, 5000);
+    assert_status(done.status, HF_EOUTCOME);
+    hf_hold_close(done.hold);
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    finish(hold, "paid", HF_OK);
+    assert_told(theirs, HF_EDONE, "paid");
+}
+
 static void test_a_late_result_takes_no_place_of_one_that_was_settled(void **state) {
     (void)state;
     hf_hold *hold = lost_call();
@@ -240,6 +255,7 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
+        TEST(test_no_call_begins_over_one_whose_outcome_is_unknown),
         TEST(test_a_late_result_takes_no_place_of_one_that_was_settled),
         TEST(test_a_paid_result_is_kept_though_the_hold_was_lost),
         TEST(test_a_result_without_a_mark_needs_its_hold),
