@@ -135,10 +135,10 @@ typedef struct proxy {
     int port;
     _Atomic mishap next;
     const char *_Atomic only; /* what has these bytes is meant; NULL: any script call */
-    _Atomic int again;        /* so many times more */
-    _Atomic int mishaps;      /* so many have happened */
-    _Atomic int cut_at;       /* of the lost reply so much arrives; then after a stall the end */
-    _Atomic int stall_ms, answered; /* and so long was all of it */
+    _Atomic int again;        /* how many times more */
+    _Atomic int mishaps;      /* how many have happened */
+    _Atomic int cut_at;       /* how much of the lost reply arrives; then after a stall the end */
+    _Atomic int stall_ms, answered; /* and how long all of it was */
     _Atomic int delay_ms;           /* each way */
     _Atomic bool holds_request, holds_reply, holds_grants;
     _Atomic bool loses_grants;

@@ -140,7 +140,7 @@ static inline hf_client *open_client(void) {
     return client;
 }
 
-/* The next completion; of no kind if none comes within so many ms. */
+/* The next completion; of no kind if none comes within that many ms. */
 static inline hf_completion completion_within(hf_client *client, int64_t within_ms) {
     hf_completion completion = {.size = sizeof completion};
     int64_t until = now_ms() + within_ms;

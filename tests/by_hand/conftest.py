@@ -195,7 +195,7 @@ def java() -> list[str | Path]:
 
 
 class Workers:
-    """Two of each language, which stay for the next test unless this one leaves somebody in."""
+    """Two of each language, which stay for the next test unless this one leaves a thread inside."""
 
     def __init__(self, url: str, request: pytest.FixtureRequest) -> None:
         self.url = url

@@ -96,7 +96,7 @@ def test_a_crash_between_setnx_and_expire(pair: Pair, raw: redis.Redis) -> None:
         assert b.hear() == "in"
         assert raw.ttl(pair.key) == -1
         assert b.ask("leave") == "out"
-    else:  # nobody makes the call, and everybody waits for its result
+    else:  # no caller makes the call, and all wait for its result
         until(lambda: b.proxy.asked > before + 20)
         assert b.silent()
         assert raw.ttl(pair.key) == -1

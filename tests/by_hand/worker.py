@@ -3,7 +3,7 @@
 Its argument is the URL of the server. It works while it is told to on standard input:
 
 enter WAY KEY LEASE
-    A thread takes the lock, whose expiry or lease is so many ms, and says that it is in.
+    A thread takes the lock, whose expiry or lease is that many ms, and says that it is in.
 write VALUE
     The one that is inside writes it to the resource, with its fence, and says written or refused.
 leave [RESULT], fail

@@ -461,7 +461,7 @@ def test_ls_finds_who_holds_and_who_waits(
         assert found("invoice") == [b]
         assert found("refund 17") == [a]
         assert found("ann*17)") == [a]
-        assert found("nobody") == []
+        assert found("absent") == []
         (row,) = rows(cli("ls", "--json", "--owner", "invoice", f"{name}:*").stdout)
         assert row["name"] == b
 

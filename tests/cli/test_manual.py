@@ -93,7 +93,7 @@ def test_bash_completes(words: list[str], offers: str) -> None:
     ],
 )
 def test_zsh_completes(line: str, offers: str, tmp_path: Path) -> None:
-    """zsh completes only where somebody types."""
+    """zsh completes only where a user types."""
     pid, terminal = pty.fork()
     if pid == 0:
         environment = {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)}

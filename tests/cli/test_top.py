@@ -180,7 +180,7 @@ def test_a_filter_is_typed(tmux: Tmux, client: holdfast.Client, short: str) -> N
             ("*:ü?", [f"{short}:ün"]),
             ("invoice", [f"{short}:one"]),
             ("ün", [f"{short}:ün"]),
-            ("nobody", []),
+            ("absent", []),
         ):
             tmux.press("/")
             tmux.until("^Filter:")

@@ -22,7 +22,7 @@ static inline void extend(X509 *certificate, X509 *issuer, int nid, const char *
     X509_EXTENSION_free(extension);
 }
 
-/* Signed by the issuer, or by itself; valid from a day ago for so many days. */
+/* Signed by the issuer, or by itself; valid from a day ago for that number of days. */
 static inline identity make_identity(const char *name, const char *alternatives,
                                      const identity *issuer, int days) {
     static long serial = 1;

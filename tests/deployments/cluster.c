@@ -33,7 +33,7 @@ static int owner_of(int slot) {
     return -1;
 }
 
-/* So many of these errors has the node answered: "MOVED", "ASK". */
+/* Count these errors that the node has answered: "MOVED", "ASK". */
 static long errors_of(int which, const char *kind) {
     redisReply *reply = tell(nodes[which], "INFO errorstats");
     const char *at = reply != NULL ? strstr(reply->str, text("errorstat_%s:count=", kind)) : NULL;
@@ -192,7 +192,7 @@ static void *take_turns(void *argument) {
             status = hf_hold_release(hold);
             hf_hold_close(hold);
         }
-        /* While nobody serves its slot, a hold is lost, and a release reaches nobody in time. */
+        /* While no node serves its slot, a hold is lost, and a release reaches none in time. */
         bool down = status == HF_ELOST || status == HF_EUNKNOWN || status == HF_ECONNECT ||
                     (status == HF_ESERVER && strstr(hf_error_message(), "CLUSTERDOWN") != NULL);
         if (down && !strict) {
@@ -394,7 +394,7 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     sleep_ms(700);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_renew(hold), HF_OK);
-    assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER); /* nobody can tell yet */
+    assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER); /* no node can tell yet */
     assert_message("TRYAGAIN");
     int64_t before = now_ms();
     assert_status(hf_hold_release(hold), HF_OK);
@@ -484,7 +484,7 @@ static void test_a_waiter_goes_with_its_slot(void **state) {
     hf_client_close(client);
 }
 
-/* Two nodes that send everybody to each other: nobody goes round for ever. */
+/* Two nodes that send all clients to each other: none goes round for ever. */
 static void test_redirections_are_limited(void **state) {
     hf_hold *hold;
     hf_completion told = {.size = sizeof told};
@@ -595,7 +595,7 @@ static void test_waits_go_on_when_a_master_hangs(void **state) {
 
 /* --------------------------------------------------- A Cluster of one node */
 
-/* It does not know its own address, as nobody has met it: CLUSTER SLOTS names no host. */
+/* It does not know its own address, as no node has met it: CLUSTER SLOTS names no host. */
 enum { WITHOUT_SHARDED_CHANNELS, WITH_TLS, LONE };
 static int lone_ports[LONE], tls_port;
 static pid_t lone_pids[LONE];
@@ -633,7 +633,7 @@ static void start_lone(void) {
     }
 }
 
-/* One holds, another client waits for it; answers so many ms after the release. */
+/* One holds, another client waits for it; answers that many ms after the release. */
 static int64_t hand_over(const char *at, int queue_port, bool queues) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 500, .renew = HF_ON};
     hf_client *other;
@@ -752,7 +752,7 @@ static void test_several_locks_of_all_masters_are_all_or_none(void **state) {
         kill(node_pids[owners[1]], SIGSTOP);
         hf_status status = hf_lock_acquire_all(locks, MASTERS, NULL, 0, 0, NULL, holds);
         kill(node_pids[owners[1]], SIGCONT);
-        assert_true(status == HF_ECONNECT || status == HF_EUNKNOWN); /* nobody has it */
+        assert_true(status == HF_ECONNECT || status == HF_EUNKNOWN); /* no client has it */
         assert_null(holds[0]);
         for (int i = 0; i < MASTERS; i++) { /* long before a lease ends */
             assert_status(hf_lock_acquire(theirs[i], 5000, &holds[i]), HF_OK);

@@ -30,7 +30,7 @@ static inline int node_port(void) {
     }
 }
 
-/* False: it has ended, as somebody else took its port. */
+/* False: it has ended, as another program took its port. */
 static inline bool came_up(pid_t *pid, int port) {
     for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(5)) {
         if (waitpid(*pid, NULL, WNOHANG) == *pid) {
@@ -168,7 +168,7 @@ static inline void begin_moving(int slot, int from, int to) {
     assert_ok(nodes[from], text("CLUSTER SETSLOT %d MIGRATING %s", slot, node_id(to)));
 }
 
-/* Keys whose names end so are taken to the other node; so many there were. */
+/* Keys whose names end so are taken to the other node; return their number. */
 static inline int move_keys(int slot, int from, int to, const char *ending) {
     int moved = 0;
     redisReply *keys = tell(nodes[from], text("CLUSTER GETKEYSINSLOT %d 1000", slot));

@@ -191,7 +191,7 @@ static void test_a_node_that_does_not_answer_is_said_and_the_others_are_listed(v
     (void)state;
     for (int i = 0; i < NODES; i++)
         assert_ok(nodes[i], "CONFIG SET cluster-require-full-coverage no");
-    kill(node_pids[dead + MASTERS], SIGSTOP); /* nobody takes over */
+    kill(node_pids[dead + MASTERS], SIGSTOP); /* no replica takes over */
     kill(node_pids[dead], SIGSTOP);
     hf_locks *locks = walk();
     for (;;) {

@@ -201,7 +201,7 @@ static void fill(void) {
     tell_the_one("CONFIG SET maxclients 1");
     tell_the_one("CLIENT KILL TYPE normal SKIPME yes");
     tell_the_one("CLIENT KILL TYPE pubsub");
-    sleep_ms(150); /* what was idle for so long is looked at before something is sent */
+    sleep_ms(150); /* what was idle for that time is looked at before something is sent */
 }
 
 static void make_room(void) {
@@ -233,8 +233,8 @@ static void test_a_full_server_blames_no_password(void **state) {
 /* Another password, after a restart. */
 static void change_password(void) {
     stop_server(&pid);
-    start_with("another"); /* nor does anybody come in between */
-    sleep_ms(150);         /* what was idle for so long is looked at before something is sent */
+    start_with("another"); /* nor does another come in between */
+    sleep_ms(150);         /* what was idle for that time is looked at before something is sent */
 }
 
 static void restore(void) {
@@ -522,7 +522,7 @@ static void test_a_completion_of_a_wait_that_is_ended_says_by_what(void **state)
 
     assert_status(hf_lock_acquire_start(unread, NULL, 0, 0, NULL, 2), HF_OK);
     struct pollfd readable = {.fd = hf_client_fd(client), .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, 5000), 1); /* it has the lock, and nobody knows */
+    assert_int_equal(poll(&readable, 1, 5000), 1); /* it has the lock, and no thread knows */
     waiting w = {.lock = lock, .timeout_ms = HF_FOREVER};
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 3), HF_OK);

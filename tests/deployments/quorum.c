@@ -1,5 +1,6 @@
 /* Several masters: real servers, of which a minority is hung, dead, refuses or comes back empty at
- * each step. Holds are one at a time, fences grow, and nobody waits for who does not answer. */
+ * each step. Holds are one at a time, fences grow, and no client waits for a master that does not
+ * answer. */
 #include "servers.h"
 
 #include <pthread.h>
@@ -288,7 +289,7 @@ static void test_without_a_majority_nobody_holds(void **state) {
     hf_client_close(client);
 }
 
-/* All of them have just begun: with a quarantine nobody is asked. */
+/* All of them have just begun: with a quarantine none is asked. */
 static void test_a_master_that_begins_anew_gives_no_vote(void **state) {
     hf_client *client = open_quorum(3, "quarantine=3600");
     hf_lock *lock = lock_of(client);
@@ -337,7 +338,7 @@ static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     hf_client_close(ben);
 }
 
-/* Each is up again, and has the hold, before the next stops. HOLDFAST_RESTARTS=100: so many. */
+/* Each is up again, and has the hold, before the next stops. HOLDFAST_RESTARTS=100: that number. */
 static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
     const char *given = getenv("HOLDFAST_RESTARTS");
     int restarts = given != NULL ? atoi(given) : 9;

@@ -160,7 +160,7 @@ static bool everywhere(const char *key) {
 typedef struct rival {
     hf_lock *lock;
     const hf_hold *theirs;
-    int64_t overlap_ms; /* the other was certain of so much more when this one had it */
+    int64_t overlap_ms; /* for how long the other was still certain when this one had it */
     bool got;
     atomic_bool done;
 } rival;

@@ -1,5 +1,5 @@
 /* Servers that cannot be reached, in the ways there are: every call and every started
- * operation ends in its time, and nobody spins. */
+ * operation ends in its time, and no thread spins. */
 #include "servers.h"
 
 #include <poll.h>

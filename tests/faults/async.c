@@ -331,7 +331,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     assert_int_equal(NUMBER("EXISTS k"), 0);
     hf_hold_close(hold);
 
-    hold = held(lock); /* and one that somebody has broken */
+    hold = held(lock); /* and one that an operator has broken */
     TELL("DEL k");
     assert_status(hf_hold_release_start(hold, 9), HF_OK);
     told_released(9, HF_ELOST, 2000);
@@ -358,7 +358,7 @@ static void test_a_started_keep_ends_the_hold_when_the_server_has_it(void **stat
     assert_status(hf_hold_keep_start(hold, 0, 9), HF_OK);
     told_released(9, HF_OK, 2000);
     hf_hold_close(hold);
-    hold = held(lock); /* and one that somebody has broken */
+    hold = held(lock); /* and one that an operator has broken */
     TELL("DEL k");
     assert_status(hf_hold_keep_start(hold, 60000, 10), HF_OK);
     assert_int_equal(completion_within(client, 2000).kind, HF_KIND_LOSS);

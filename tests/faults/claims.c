@@ -19,7 +19,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The other holds the lock, and lets go of it so long after this one began to wait. */
+/* The other holds the lock, and lets go of it that long after this one began to wait. */
 static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
     hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
     hf_hold *hold;
@@ -98,7 +98,7 @@ static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **sta
     hf_lock_close(lock);
 }
 
-/* It is to be answered with its whole lease, and does not get that: then nobody has it. */
+/* It is to be answered with its whole lease, and does not get that: then no caller has it. */
 static void test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     (void)state;

@@ -24,7 +24,7 @@ static hf_lock *lock_for(hf_client *client, const char *name, const char *owner,
 }
 
 /* The holder's lease and the waiter's time end together: the re-check is due when
- * the cancel is sent. It must not take a lock for which nobody waits any more. */
+ * the cancel is sent. It must not take a lock for which no caller waits. */
 static void *let_it_end(void *number) {
     for (int i = 0; i < 30; i++) {
         char name[40];
@@ -80,7 +80,7 @@ static void test_releases_at_once_end_a_hold_each(void **state) {
     hf_lock_close(lock);
 }
 
-/* C4 d, C7: an "exactly so long" without an answer may still arrive, and then the
+/* C4 d, C7: an "exactly that long" without an answer may still arrive, and then the
  * server has less than was asked for since. */
 static void test_a_replacement_that_may_come_late_bounds_what_is_certain(void **state) {
     proxy *way = proxy_start();

@@ -75,7 +75,7 @@ static int tear_down(void **state) {
 #define RENEW hf_script_renew.sha1
 #define CANCEL hf_script_cancel.sha1
 
-/* Of the next answer to that request so many bytes arrive, and the connection ends. */
+/* Of the next answer to that request that number of bytes arrives, and the connection ends. */
 static void cut(const char *request, int at) {
     atomic_store(&way->cut_at, at);
     atomic_store(&way->answered, INT32_MAX);
@@ -241,7 +241,7 @@ static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
     }
 }
 
-/* An answer that tells the result is asked for again, and nobody is left in the queue. */
+/* An answer that tells the result is asked for again, and no waiter is left in the queue. */
 static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
     (void)state;
     hf_hold *hold;
@@ -293,7 +293,7 @@ static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **sta
     }
     if (SLOW > 1)
         return;     /* a hold is too old for the short form by then */
-    sleep_ms(1100); /* and nobody has waited for it lately */
+    sleep_ms(1100); /* and no acquire has waited for it lately */
     FOR_EVERY_CUT(DROP, at) {
         do /* on a busy machine some holds are too old, too */
             give_back(held(lock), HF_OK);
@@ -384,7 +384,7 @@ static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state
     give_back(held(lock), HF_OK);
     hold = held(theirs);
     char *before = snapshot("k");
-    proxy_deliver(way); /* when somebody else holds it */
+    proxy_deliver(way); /* when another client holds it */
     assert_string_equal(snapshot("k"), before);
     give_back(hold, HF_OK);
     assert_free_soon_and_for_good();
@@ -778,7 +778,7 @@ static void test_what_a_paused_server_does_later_is_undone(void **state) {
     redisFree(redis);
 }
 
-/* A release that nobody answered is carried out once the server is back, and not
+/* A release that was not answered is carried out once the server is back, and not
  * only at the end of the lease. */
 static void test_a_release_that_was_not_answered_is_made_later(void **state) {
     (void)state;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SLOW = 2 }; /* so many times slower than without a sanitizer, or more */
+enum { SLOW = 2 }; /* how many times slower than without a sanitizer, or more */
 #else
 enum { SLOW = 1 };
 #endif
@@ -279,7 +279,7 @@ static inline void waiter_join(waiter *w, hf_status expected) {
 
 /* ------------------------------------------------------------ The server */
 
-/* So many acquires stand in the queue of a lock with a name without braces. */
+/* Count the acquires in the queue of a lock with a name without braces. */
 static inline int64_t queued(const char *name) {
     return NUMBER("ZCOUNT {%s}%s:hf1:q 0 9007199254740992", name, name);
 }

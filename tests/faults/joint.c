@@ -56,7 +56,7 @@ static int64_t reconnects(hf_client *of) {
     return stats.reconnects;
 }
 
-/* So many connections are free then, and just used. */
+/* That number of connections is free then, and just used. */
 static void warm_up(void) {
     waiter *crowd[CALLS];
     for (int i = 0; i < CALLS; i++)
@@ -66,8 +66,8 @@ static void warm_up(void) {
     release_all(crowd);
 }
 
-/* All ask while the server stands still: the even ones first, the others after so long, and it goes
- * on after as long again. True: it read several calls at once. */
+/* All ask while the server stands still: the even ones first, the others after that time, and it
+ * goes on after as long again. True: it read several calls at once. */
 static bool ask_at_once(waiter **crowd, int ms) {
     warm_up();
     int64_t read = reads(), run = scripts_run();
@@ -118,7 +118,7 @@ static void test_a_call_that_gives_up_leaves_its_answer_to_nobody(void **state) 
     assert_int_equal(together, 2);
 }
 
-/* Nobody waits for longer than his time, and nobody is told that others hold the locks. */
+/* No thread waits for longer than its time, and none is told that others hold the locks. */
 static void test_a_server_that_hangs_is_told_to_each_in_time(void **state) {
     waiter *crowd[CALLS];
     (void)state;

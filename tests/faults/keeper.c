@@ -166,7 +166,7 @@ static void test_max_hold_ends_the_renewal(void **state) {
     hf_lock_close(lock);
 }
 
-/* It is a maximum for the server, too: nobody waits longer for a holder that died. */
+/* It is a maximum for the server, too: no waiter waits longer for a holder that died. */
 static void test_no_lease_outlasts_max_hold(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .max_hold_ms = 900};
@@ -256,7 +256,7 @@ static void test_a_hold_whose_key_is_deleted_is_lost_by_its_next_renewal(void **
     for (size_t i = 0; i < COUNT(ways); i++) {
         hf_hold *hold = held(lock);
         TELL(ways[i]);
-        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD); /* nobody has told it yet */
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD); /* no answer has told it yet */
         assert_told_of(hold, HF_CAUSE_GONE, 900 / 3 + 150);
         give_up(hold);
         assert_int_equal(NUMBER("EXISTS k"), i == 2);
@@ -389,7 +389,7 @@ static void test_a_holder_stopped_past_its_lease_knows_at_once(void **state) {
         assert_int_equal(NUMBER("EXISTS k"), 1);
         sleep_ms(600);
         assert_int_equal(NUMBER("EXISTS k"), 0);
-        TELL("SET k theirs"); /* somebody else's by now */
+        TELL("SET k theirs"); /* another's now */
         worker_go_on(pid);
         worker_join(pid);
         assert_string_equal(STRING("GET k"), "theirs");
@@ -516,7 +516,7 @@ static void test_close_releases_what_is_held_and_ends_who_waits(void **state) {
     assert_nothing_left();
 }
 
-/* And when nobody answers, it does not take for ever. */
+/* And when no server answers, it does not take for ever. */
 static void test_close_does_not_wait_for_a_server_that_is_stopped(void **state) {
     (void)state;
     hf_lock *lock = must_lock(client, "k", NULL);

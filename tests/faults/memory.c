@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------- The allocator that fails */
 
-static atomic_long left; /* so many until one fails; 0: none does */
+static atomic_long left; /* the allocations until one fails; 0: none does */
 static atomic_bool failed, go_on;
 static atomic_bool openssl; /* what OpenSSL asks for is counted, instead of what the library does */
 static void *trace[24];     /* who asked for what was not given */
@@ -350,7 +350,7 @@ static void run_try(void) {
         told(hf_hold_release(hold));
     hf_hold_close(hold);
     disarm();
-    if (status == HF_EUNKNOWN) /* it may be held, by nobody who knows */
+    if (status == HF_EUNKNOWN) /* it may be held, unknown to its caller */
         break_it(lock);
     assert_soon(number_of("EXISTS %s", "stock") == 0);
     use(client);
@@ -411,7 +411,7 @@ static void run_several(void) {
     }
     disarm();
     for (int i = 0; i < 2; i++) {
-        if (status == HF_EUNKNOWN) /* it may be held, by nobody who knows */
+        if (status == HF_EUNKNOWN) /* it may be held, unknown to its caller */
             break_it(locks[i]);
         hf_lock_close(locks[i]);
     }
@@ -688,7 +688,7 @@ static void test_a_walk_over_all_locks_without_memory(void **state) {
     run_all("walk", run_walk, true);
 }
 
-/* Somebody else's lock that would stand for ever is given an end. */
+/* Another library's lock that would stand for ever is given an end. */
 static void run_heal(void) {
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);

@@ -111,7 +111,7 @@ static void crowd_work(void *argument) {
     hf_client_close(own);
 }
 
-/* All waiters once, behind a holder that then lets go; and then so many rounds.
+/* All waiters once, behind a holder that then lets go; and then that number of rounds.
  * Answers how many scripts were run in those rounds. */
 static int64_t run_crowd(crowd *all) {
     pid_t pids[PROCESSES];
@@ -201,14 +201,14 @@ static void cost_of(int threads, int rounds) {
     all->rounds = rounds;
     int64_t since = now_ms(), scripts = run_crowd(all);
     int64_t handoffs = PROCESSES * threads * rounds;
-    /* Each process looks after the lock every few seconds, and at first nobody knows that
-     * it is a crowd. Now and then it is free when somebody comes to wait, and `wait` is followed
+    /* Each process looks after the lock every few seconds, and at first no client knows that
+     * it is a crowd. Now and then it is free when an acquire begins to wait, and `wait` is followed
      * by `acquire`. */
     int64_t others = PROCESSES * (2 * threads + (now_ms() - since) / 1000) + handoffs / 20;
     print_message("%d waiters: %lld handoffs, %lld scripts, the longest wait %lld ms\n",
                   PROCESSES * threads, (long long)handoffs, (long long)scripts,
                   (long long)all->longest_ms);
-    /* And one that met nobody was released without a script. */
+    /* And one that met no waiter was released without a script. */
     assert_in_range(scripts, 2 * handoffs - handoffs / 20, 2 * handoffs + others);
     /* A message that overtakes the answer to an enqueue leaves no dead id: it would make each
      * handoff of ten minutes more than twice as dear. */
@@ -368,7 +368,7 @@ static void work_late(void *argument) {
     hf_client_close(who->client);
 }
 
-/* It stands in the queue of k, behind a lock that nobody releases. */
+/* It stands in the queue of k, behind a lock that its holder does not release. */
 static late *late_start(int64_t lease_ms, int threads) {
     late *who = shared_memory(sizeof *who);
     who->lease_ms = lease_ms;
@@ -561,7 +561,7 @@ static void test_a_wait_that_times_out_leaves_nothing_behind(void **state) {
     hf_lock_close(lock);
 }
 
-/* The time is up just when the lock comes: it holds, or nobody does. */
+/* The time is up just when the lock comes: it holds, or no client does. */
 static void test_a_timeout_that_races_the_release_leaves_nothing_behind(void **state) {
     (void)state;
     int won = 0;
@@ -755,7 +755,7 @@ static void test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order(void
         assert_in_range(waiters[i]->done_at - since, 600, 600 + 150);
         give_back(waiters[i]->hold, HF_OK);
     }
-    /* Deleted by its owner, which tells nobody. */
+    /* Deleted by its owner, which tells no waiter. */
     TELL("SET k theirs PX 60000");
     waiter *w = waiter_start(lock, 20000);
     assert_soon(queued("k") == 1);
@@ -958,7 +958,7 @@ static void test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call(void 
 }
 
 /* A release that others may wait for has a command before it, in the same write, so that the
- * server writes to the waiter first. One that nobody waits for has none. */
+ * server writes to the waiter first. One without a waiter has none. */
 static void test_only_a_release_after_a_wait_has_a_command_before_it(void **state) {
     (void)state;
     client = open_client();

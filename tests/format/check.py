@@ -32,7 +32,7 @@ KEYS = Keys()
 NEVER = float("inf")
 KEPT = "0" * 16  # so begins the id of a hold that is kept
 SHORTEST = 60  # ms: the shortest lease
-MARGIN = 0.006  # seconds: nearer to the end of a lease nobody can say what the server finds
+MARGIN = 0.006  # seconds: nearer to the end of a lease it is open what the server finds
 
 
 def record(r: redis.Redis) -> dict[str, str]:
@@ -451,7 +451,7 @@ class Run:
             self.wrong(f"told {told}, expected {expected}")
 
     told: dict[str, dict] = {}
-    short = False  # may the script have gone the short way, by which nobody is told of an outcome?
+    short = False  # by the short way, perhaps: no waiter is told of an outcome
 
     def general(self, asking: set[str] = frozenset()) -> None:
         """After a script that hands on."""
@@ -535,7 +535,7 @@ class Run:
             fence = self.run(*request)
             if fence not in (0, -1):
                 if self.holds or self.foreign or self.ordered() or self.limit:
-                    self.wrong("take passed somebody")
+                    self.wrong("take passed a waiter")
                 self.granted(who, w, int(fence), w["lease"], False)
             elif (
                 free
@@ -549,7 +549,7 @@ class Run:
                 answer = self.run(*request)
                 if answer != 0:
                     if not self.exclusive() and not self.foreign and not self.redis.exists(KEYS.K):
-                        self.wrong("wait queued where nobody looks")
+                        self.wrong("wait queued where no script looks")
                     if within:
                         self.wrong("wait queued behind its own hold")
                     w["score"] = int(answer[:16])
@@ -623,7 +623,7 @@ class Run:
         if answer in (0, -1, -2):
             return
         if not self.fits(w) or self.ordered() or self.limit:
-            self.wrong("share passed somebody")
+            self.wrong("share passed a waiter")
         beside = answer[16:] == "+"  # also a hold that is over, and has not been taken out yet
         if beside != (self.redis.zcard(KEYS.S) > 1) or (self.holds and not beside):
             self.wrong("share miscounts")
@@ -856,7 +856,7 @@ class Run:
         self.after_call(kept == 6 and how != "n")
 
     def settle(self) -> None:
-        """Somebody who has looked, perhaps at an earlier record, settles it."""
+        """A caller that has looked, perhaps at an earlier record, settles it."""
         was = self.record
         verb, force = self.random.choice("derf"), self.random.random() < 0.3
         self.serial += 1
@@ -972,7 +972,7 @@ class Run:
             who = self.random.choice(known)
             once = self.kind == "ox" and self.random.random() < 0.6
             self.release(who, how=self.random.choice("dddeun") if once else "")
-            if self.random.random() < 0.2:  # retried: somebody else's hold is not touched
+            if self.random.random() < 0.2:  # retried: another's hold is not touched
                 if self.run("release", KEYS.all, who, "", 0, "") != 0:
                     self.wrong("released twice")
                 self.general()
@@ -1133,7 +1133,7 @@ class Run:
         self.all_ask()
 
     def limits(self) -> None:
-        """Somebody stores another limit, and hands on."""
+        """An operator stores another limit, and hands on."""
         was = self.limit or (0, 0)
         self.limit = self.random.choice([None, (1, 0), (2, 0), (3, 0), (5, 0), (2, 30000)])
         self.serial += 1
@@ -1224,10 +1224,10 @@ class Run:
         if form == "one" and (self.buried or self.limit) and fields["hf1"][32] != "2":
             self.wrong("I2: wait may queue a dead id")
         if form == "taken" and waits:
-            self.wrong("I2: taken, and somebody waits")
+            self.wrong("I2: taken, and there is a waiter")
         plain = form == "many" and fields["hf1"][32] == "p"
         if plain and [m for m in waits if self.live(m[32:64])]:
-            self.wrong("I2: somebody waits whom no release of a shared hold would see")
+            self.wrong("I2: a waiter that no release of a shared hold would see")
         if plain and (self.exclusive() or fields["hf1"][33:36] != "000"):
             self.wrong("I2: an exclusive hold in the form of readers")
         if self.limit and ttl["F"] != -1:

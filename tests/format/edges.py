@@ -252,7 +252,7 @@ class Edges:
         return Lock(self.server, user=user, texts=self.texts)
 
     def test_permissions(self, lock: Lock, r: redis.Redis) -> None:
-        """One side lacks a permission: no hold without an end, nobody lost, nothing half done."""
+        """One side lacks a permission: no hold without an end, none lost, nothing half done."""
         situations = (
             "short",
             "long",
@@ -614,7 +614,7 @@ class Edges:
             answer = lock.acquire(1, wait=False, floor=floor)
             self.expect("a full server stores the floor of who holds", answer[2] == 1, answer)
             answer = lock.acquire(2, floor=floor + 1)
-            self.expect("and of nobody else", "maxmemory" in str(answer), answer)
+            self.expect("and of no other", "maxmemory" in str(answer), answer)
         finally:
             r.config_set("maxmemory", 0)
         self.expect("it is stored", int(r.get(self.keys.F)[:16]) == floor, lock.state())
@@ -655,7 +655,7 @@ class Edges:
         )
         lock.acquire(8, score=5)
         self.expect(
-            "K is not taken while somebody waits", lock.r.hget(self.keys.K, "hf1"), lock.state()
+            "K is not taken while there is a waiter", lock.r.hget(self.keys.K, "hf1"), lock.state()
         )
 
     def test_lost_holds(self, lock: Lock, r: redis.Redis) -> None:
@@ -726,7 +726,7 @@ class Edges:
                     Exception,
                 ),
             )
-        # A member that nobody can read is no obstacle.
+        # A member that no script can read is no obstacle.
         r.flushall()
         lock.take(1), lock.acquire(2)
         r.zadd(self.keys.Q, {good[:65] + "abcdefghij" + good[75:]: 1})
@@ -1192,7 +1192,7 @@ class Edges:
         self.expect("an hour is the most", lock.acquire(5, score=-hour)[2] == 2, order())
         self.expect("of all", order()[0] == 5, order())
 
-        # Nobody who came before is served first, when the lock is free but the queue is not.
+        # No waiter that came before is served first, when the lock is free but the queue is not.
         r.delete(keys.K)
         self.expect("it is served", lock.acquire(6, score=-hour)[2:3] == [2], lock.state())
         lock.release(5)
@@ -1200,7 +1200,7 @@ class Edges:
         answer = lock.acquire(3, score=-second)
         self.expect("before who waited", answer[2] == 1 and order() == [2], answer)
         r.flushall()
-        self.expect("free, and nobody waits", lock.acquire(2, score=-second)[2] == 1)
+        self.expect("free, and no waiter", lock.acquire(2, score=-second)[2] == 1)
         self.expect("it did not queue", not r.exists(keys.Q), lock.state())
 
         # The clock has stepped back behind the queue.
@@ -1528,7 +1528,7 @@ class Edges:
         r.flushall()
         lock.share(1), lock.share(2)
         r.delete(ends)
-        self.expect("without S nobody joins", lock.share(3) == 0 and not r.exists(ends))
+        self.expect("without S no reader joins", lock.share(3) == 0 and not r.exists(ends))
         r.flushall()
         r.zadd(ends, {hold(5): 1e15})
         lock.share(1), lock.share(2)

@@ -48,7 +48,7 @@ static inline unsigned take_byte(input *from) {
     return *from->at++;
 }
 
-/* So many bytes, or all that are left. */
+/* Take that number of bytes, or all that are left. */
 static inline const uint8_t *take_bytes(input *from, size_t *count) {
     const uint8_t *at = from->at;
     if (*count > from->left)

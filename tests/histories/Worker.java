@@ -201,7 +201,7 @@ public final class Worker {
                 default -> {}
             }
         } catch (HoldfastException | IllegalMonitorStateException notSettled) {
-            // Somebody else has, or the server is away.
+            // Another has, or the server is away.
         }
     }
 

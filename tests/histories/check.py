@@ -25,7 +25,7 @@ class Turn:
     wait: float
     ended: int | None = None  # when there was an answer
     fence: int | None = None
-    until: int = 0  # for so long it was certain to hold
+    until: int = 0  # until then it was certain to hold
     looked: int = 0  # when it last said so
     released: int | None = None
     how: str = ""
@@ -205,7 +205,7 @@ def check_results(
     losses: list[tuple[int, int]],
     verdict: Verdict,
 ) -> None:
-    """See that all who did not make a result got one and the same, which somebody has made."""
+    """See that all who did not make a result got one and the same, which a caller has made."""
     made = {
         event["result"]
         for events in histories.values()
@@ -220,7 +220,7 @@ def check_results(
             verdict.counts["results"] += 1
     for key, given in by_key.items():
         if not all(turn.result in made for turn in given):
-            verdict.say("wrong results", f"{key}: nobody made one of {given}")
+            verdict.say("wrong results", f"{key}: no caller made one of {given}")
         if len({turn.result for turn in given}) == 1:
             continue
         first = min(turn.began for turn in given)
@@ -232,7 +232,7 @@ def check_results(
 
 
 def check_paid(all_turns: list[Turn], losses: list[tuple[int, int]], verdict: Verdict) -> None:
-    """See that a paid call was made once, and once more for each time that somebody said so."""
+    """See that a paid call was made once, and once more for each time that an operator said so."""
     by_key: dict[str, list[Turn]] = defaultdict(list)
     for turn in all_turns:
         if turn.paid:

@@ -28,7 +28,7 @@ def now() -> int:
 
 
 def soon(what: Callable[[], object], seconds: float) -> bool:
-    """Wait for it, so long at most, and say whether it came."""
+    """Wait for it, that time at most, and say whether it came."""
     end = time.monotonic() + seconds
     while True:
         with contextlib.suppress(redis.RedisError):
@@ -195,11 +195,11 @@ class Deployment:
         return [self.serves(key)]
 
     def look(self) -> None:
-        """See whether something happened that nobody asked for."""
+        """See whether something happened that was not asked for."""
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Note a time in which nobody can be expected to get an answer."""
+        """Note a time in which no client can be expected to get an answer."""
         since = now()
         yield
         self.pauses.append(("", since, now() + SECOND // 2))
@@ -317,7 +317,7 @@ class Clock(Single):
 
 
 class Replicated(Deployment):
-    """Masters and replicas; who is which may change, also when nobody asked for it."""
+    """Masters and replicas; their roles may change, also unasked."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         super().__init__(folder, chance)
@@ -328,7 +328,7 @@ class Replicated(Deployment):
         }
 
     def look(self) -> None:
-        """See whether there was a failover that nobody asked for, as on a busy machine."""
+        """See whether there was a failover that was not asked for, as on a busy machine."""
         since, leaders = self._seen
         if self._leaders() != leaders:
             self._settle()
@@ -476,7 +476,7 @@ class Cluster(Replicated):
             with contextlib.suppress(redis.RedisError):
                 if server.leads() and server.redis.exists(key) >= 0:
                     return server.redis
-        sys.exit(f"histories: nobody serves {key}")
+        sys.exit(f"histories: no node serves {key}")
 
     def _settled(self) -> bool:
         leaders = self._leaders()

@@ -48,7 +48,7 @@ def cut(timeline: dict, since: float, to: float) -> dict:
 
 
 def around(timeline: dict, faults: list[str], seconds: float) -> dict:
-    """So many seconds of it, a third of them before the first such fault."""
+    """That number of seconds of it, a third of them before the first such fault."""
     found = [at for at, what in timeline["faults"] if what in faults]
     found = found or [at for at, _ in timeline["faults"]] or [0.0]
     length = min(1000 * seconds, timeline["ms"])

@@ -95,7 +95,7 @@ class Nemesis:
 
 
 def left_behind(deployment: Deployment) -> list[str]:
-    """What of locks and queues nobody owns: all leases are over."""
+    """What of locks and queues has no owner: all leases are over."""
     found = []
     with holdfast.connect(deployment.urls[0]) as client:
         for key in (*(f"job:{number}" for number in range(LOCKS)), "pool"):

@@ -17,7 +17,7 @@
 #define THREADS 4
 #define PERMITS 2
 #define DAY_MS INT64_C(86400000)  /* no step of a clock ends a paid result */
-#define ROUND INT64_C(2000000000) /* ns: so long the same is wanted once */
+#define ROUND INT64_C(2000000000) /* ns: for how long the same is wanted once */
 
 static const char take[] =
     "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
@@ -76,7 +76,7 @@ static void make(hf_hold *hold, int op, bool paid, const char *result, unsigned 
     }
     tell("call", op, ", \"at\": %" PRId64, now_ns());
     nap(rand_r(seed) % 200000000);
-    if (rand_r(seed) % 5 == 0) { /* the next one does it, or nobody knows */
+    if (rand_r(seed) % 5 == 0) { /* the next one does it, or it is unknown */
         hf_hold_release(hold);
         return;
     }
@@ -134,7 +134,7 @@ static void ask_once(unsigned *seed) {
     hf_lock_close(lock);
 }
 
-/* A quarter is shared: beside each other, or only so many. */
+/* A quarter is shared: beside each other, or only a number of them. */
 static const char *choose(unsigned *seed, char *key, size_t size, hf_lock_options *options) {
     int kind = (int)(rand_r(seed) % 8);
 

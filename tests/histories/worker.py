@@ -35,7 +35,7 @@ numbers = itertools.count(1)
 PERMITS = 2
 PLAIN = "+quorum:" in URL  # several masters have no results, and nothing is shared there
 DAY = 86400  # no step of a clock ends a paid result
-ROUND = 2_000_000_000  # ns: so long the same is wanted
+ROUND = 2_000_000_000  # ns: for how long the same is wanted
 
 
 def now() -> int:

@@ -37,7 +37,7 @@ public final class Neighbour {
 
     /** A lock of a library. */
     private abstract static class Theirs {
-        /** Waits so long; 0 tries once. */
+        /** Waits that time; 0 tries once. */
         abstract boolean acquire(long ms) throws Exception;
 
         abstract void release() throws Exception;
@@ -186,17 +186,17 @@ public final class Neighbour {
     private static void use(String key, long fence) throws InterruptedException {
         String inside = key + ":inside";
         long began = System.nanoTime();
-        check(store.incr(inside) == 1, "somebody is inside already");
+        check(store.incr(inside) == 1, "another is inside already");
         String turns = store.get(key + ":turns");
         Thread.sleep(ThreadLocalRandom.current().nextInt(0, 3));
-        check(store.get(inside).equals("1"), "somebody came inside");
+        check(store.get(inside).equals("1"), "another came inside");
         store.set(key + ":turns", "" + ((turns == null ? 0 : Long.parseLong(turns)) + 1));
         if (fence > 0) {
             String before = store.setGet(key + ":fence", "" + fence);
             boolean greater = before == null || Long.parseLong(before) < fence;
             check(greater, "a fence that is not greater than the one before");
         }
-        check(store.decr(inside) == 0, "somebody came inside before the end");
+        check(store.decr(inside) == 0, "another came inside before the end");
         boolean quick = System.nanoTime() - began < LEASE.toNanos() / 2;
         check(quick, "this machine is too slow to tell: a turn took half a lease");
     }

@@ -340,7 +340,7 @@ def main() -> None:
     parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
     parser.add_argument("--jar", type=Path, help="default: java/target/holdfast-*.jar")
     parser.add_argument("--java", default=newest_java(), help="default: the newest JDK there is")
-    parser.add_argument("--handoffs", type=int, default=10_000, help="at least so many")
+    parser.add_argument("--handoffs", type=int, default=10_000, help="at least")
     parser.add_argument("--kill", action="store_true", help="break connections meanwhile")
     parser.add_argument("--within", type=float, default=180, help="seconds that it may take")
     arguments = parser.parse_args()

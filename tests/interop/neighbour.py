@@ -27,7 +27,7 @@ import redis_lock
 
 import holdfast
 
-LEASE = 3  # seconds, of every neighbour's: an expired lock is nobody's fault
+LEASE = 3  # seconds, of every neighbour's: no program is to blame for an expired lock
 PREFIX = "lock:"  # which python-redis-lock puts before its names
 
 
@@ -43,16 +43,16 @@ class Resource:
         inside = f"{key}:inside"
         began = time.monotonic()
         if self._store.incr(inside) != 1:
-            raise SystemExit("somebody is inside already")
+            raise SystemExit("another is inside already")
         turns = int(self._store.get(f"{key}:turns") or 0)
         time.sleep(random.uniform(0, 0.002))
         if self._store.get(inside) != b"1":
-            raise SystemExit("somebody came inside")
+            raise SystemExit("another came inside")
         self._store.set(f"{key}:turns", turns + 1)
         if fence is not None and int(self._store.getset(f"{key}:fence", fence) or 0) >= fence:
             raise SystemExit("a fence that is not greater than the one before")
         if self._store.decr(inside) != 0:
-            raise SystemExit("somebody came inside before the end")
+            raise SystemExit("another came inside before the end")
         if time.monotonic() - began > LEASE / 2:
             raise SystemExit("this machine is too slow to tell: a turn took half a lease")
 
@@ -73,7 +73,7 @@ class Kind:
 
     @contextlib.contextmanager
     def held(self, key: str, seconds: float) -> Iterator[tuple[bool, int | None]]:
-        """Wait so long for the lock; say whether it is held now, and with which fence."""
+        """Wait that time for the lock; say whether it is held now, and with which fence."""
         raise NotImplementedError
 
     def methods(self, lock) -> dict[str, Callable[[], object]]:

@@ -2,8 +2,8 @@
 
 This is the conductor. For each of them, four processes of theirs and four of ours (three in Python,
 one in Java) take turns under the same key for a moment, on a resource that does not forgive two at
-once: whoever is inside says so in another database, looks whether somebody else does, and writes
-one more than it has read. Nobody may meet anybody, no turn may be lost, ours must have rising
+once: each holder says in another database that it is inside, looks whether another does, and writes
+one more than it has read. No two may be inside together, no turn may be lost, ours must have rising
 fences, and all eight must get on.
 
 Then each method of theirs is called while ours holds the key, by an object that thinks that it
@@ -40,7 +40,7 @@ EACH = 4  # processes of either
 WAKE = {"redisson": "redisson_lock__channel:{%s}"}
 
 # A method's answer while Holdfast holds the key, and the key's fate. Except for acquires, the
-# object asked held the lock until somebody deleted its key.
+# object asked held the lock until its key was deleted.
 WRONG = "ResponseError WRONGTYPE"
 THEIRS = {
     "redis-py": {
@@ -172,7 +172,7 @@ def contend(
     key = f"lock:{kind}"
     wake = WAKE[kind] % key if kind in WAKE and not arguments.quiet else ""
     turns, longest, refused = [0] * 2 * EACH, [0.0] * 2 * EACH, 0
-    for _ in range(5):  # a busy machine may starve somebody in the first
+    for _ in range(5):  # a busy machine may starve a program in the first
         until = time.time() + arguments.seconds
         for process in ours:
             process.tell("contend", key, until, arguments.pause, wake)
@@ -188,9 +188,9 @@ def contend(
     if sum(turns) != int(store.get(f"{key}:turns")):
         raise Wrong(f"{kind}: {sum(turns)} turns, of which {store.get(f'{key}:turns')} counted")
     if store.get(f"{key}:inside") != b"0":
-        raise Wrong(f"{kind}: somebody has not left")
+        raise Wrong(f"{kind}: a program has not left")
     if min(turns) == 0 and not arguments.quiet:
-        raise Wrong(f"{kind}: somebody had no turn: ours {turns[:EACH]}, theirs {turns[EACH:]}")
+        raise Wrong(f"{kind}: a program had no turn: ours {turns[:EACH]}, theirs {turns[EACH:]}")
     said = f"  {kind:<18}{sum(turns[:EACH]):>5} turns of ours, {sum(turns[EACH:]):>4} of theirs; "
     said += f"longest wait {max(longest[:EACH]):.2f} s and {max(longest[EACH:]):.2f} s"
     return said + (f"; {refused} times WRONGTYPE" if refused else "")
@@ -214,7 +214,7 @@ def ask(theirs: Process) -> None:
 
 
 def heal(url: str, keys: redis.Redis) -> None:
-    """See that a lock without a TTL, whose holder died, stands until somebody may end it."""
+    """See that a lock without a TTL, whose holder died, stands until a waiter may end it."""
     abandoned = {
         "redis-py": lambda key: keys.lock(key).acquire(),
         "python-redis-lock": lambda key: redis_lock.Lock(keys, key.removeprefix("lock:")).acquire(),

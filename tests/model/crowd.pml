@@ -30,7 +30,7 @@
 #define DEAF 1
 #endif
 #ifndef OUT
-#define OUT 3 /* for so long nobody who waits is out of the queue */
+#define OUT 3 /* no waiter is out of the queue for longer */
 #endif
 #ifndef REFUSALS
 #define REFUSALS 0

@@ -132,7 +132,7 @@ inline grant(asker) {
 		:: i != asker && listens[CLIENT(i)] ->
 			hold(ONE, i); mark = CLIENT(i) + 1; flagged = true;
 			told[i] = fence
-		:: else /* nobody would hear of it */
+		:: else /* no client would hear of it */
 		fi
 	od
 }
@@ -150,7 +150,7 @@ inline read(asker) {
 	fi
 }
 
-/* Nobody is queued: F becomes plain, unless K has the form for a queue. */
+/* No waiter is queued: F becomes plain, unless K has the form for a queue. */
 inline settle() {
 	if
 #ifdef MUTANT_GRAVES_FORGOTTEN
@@ -219,7 +219,7 @@ inline acquire(id) {
 		fi;
 		if
 		:: form != FREE && holder == id -> r_state = HELD; r_fence = fence
-		:: form == FREE -> /* and nobody is queued */
+		:: form == FREE -> /* and no waiter is queued */
 			hold(TAKEN, id);
 			mark = 0; flagged = graves;
 			r_state = HELD; r_fence = fence
@@ -548,7 +548,7 @@ active proctype network() {
 	byte c, id;
 end:
 	do
-	/* A request under way arrives, or does not. Its answer goes to nobody. */
+	/* A request under way arrives, or does not. Its answer is read by no client. */
 	:: atomic { late[0] != NOTHING -> c = 0 } arrive:
 		atomic {
 			if
@@ -561,7 +561,7 @@ end:
 			late[c] = NOTHING; late_id[c] = 0; late_fence[c] = 0; c = 0
 		}
 	:: atomic { late[1] != NOTHING -> c = 1; goto arrive }
-	/* A grant that nobody waits for is given back; one to the dead is lost. */
+	/* A grant that no acquire waits for is given back; one to the dead is lost. */
 #ifndef MUTANT_UNKNOWN_GRANT_KEPT
 	:: atomic { UNKNOWN(1) -> id = 1 } back:
 		atomic {

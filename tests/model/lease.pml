@@ -25,7 +25,7 @@
 #define CLAIM 2 /* the lease of a pushed grant until it is claimed */
 #endif
 #ifndef RECHECK
-#define RECHECK 2 /* nobody waits longer without asking again */
+#define RECHECK 2 /* no waiter waits longer without asking again */
 #endif
 #ifndef UNTIL
 #define UNTIL 5 /* time ends here */
@@ -667,7 +667,7 @@ end:
 		when_free();
 		for (j : 0 .. CLIENTS - 1) {
 			if
-			:: waits[j] && at != NEVER -> /* it is free, and nobody gets it */
+			:: waits[j] && at != NEVER -> /* it is free, and no waiter gets it */
 				must(PROGRESS, now - at <= RECHECK || now - waits_since[j] <= RECHECK)
 			:: else
 			fi;

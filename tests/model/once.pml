@@ -5,7 +5,7 @@
  * message can overtake it. Time is a count of ticks; claims are left out.
  *
  * A run has budgets of FAULTS (a lost message or answer), FAILS (a holder that fails
- * and says so, or dies) and PAUSES (ticks that pass though somebody ought to act).
+ * and says so, or dies) and PAUSES (ticks that pass though a process ought to act).
  * PART: a release tells the first asker in the queue only, as it does in a long queue.
  *
  * -D sets these, and at most one of the mutants. README.md has the table.
@@ -132,7 +132,7 @@ inline acquire(a) {
 }
 
 inline store(its_fence) {
-	must(FENCED, its_fence == last); /* nobody had the turn after it */
+	must(FENCED, its_fence == last); /* no caller had the turn after it */
 	fresh_until = now + FRESH; result_fence = its_fence;
 	found = false;
 #ifndef MUTANT_NOBODY_TOLD

@@ -32,7 +32,7 @@
 #define SKEW 0
 #endif
 #ifndef FAST
-#define FAST 1 /* so many masters have a clock that is ahead */
+#define FAST 1 /* the number of masters whose clock is ahead */
 #endif
 #ifndef RESTARTS
 #define RESTARTS 0
@@ -63,7 +63,7 @@ byte now = 1;
 
 byte holder[MASTERS]; /* the ballot whose vote stands, and 1 more; 0: none */
 byte ends[MASTERS], given[MASTERS], last[MASTERS];
-byte young[MASTERS]; /* it is in quarantine for so long */
+byte young[MASTERS]; /* for how long it is in quarantine */
 byte ahead[MASTERS]; /* its clock */
 #define CLOCK(m) (UNIT * (now + ahead[m]))
 

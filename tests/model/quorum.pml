@@ -14,7 +14,7 @@
  * budget of COPIES that arrive late, JUMPS of clocks, STRANGERS that take a vote, and
  * RESTARTS of masters that come back empty; REFUSALS: a master may be busy; SLOW: an
  * answer may be heard later than the request was carried out; JOINS: who holds asks the
- * masters that it lacks. FIRST: the first fences of the masters differ by so many.
+ * masters that it lacks. FIRST: the first fences of the masters differ by that number.
  *
  * -D sets these, the sizes, and at most one of the mutants. README.md has the table.
  */

@@ -48,7 +48,7 @@ bool is_x[CLIENTS];   /* the outermost is exclusive */
 byte x;               /* in the header: how many are */
 byte n;               /* how many are in S */
 byte extra;           /* in the header: what they weigh beyond one each */
-bool readers;         /* in the header: all are shared and light, and nobody is queued */
+bool readers;         /* in the header: all are shared and light, and no waiter is queued */
 byte busy_until = (AHEAD > 0 -> 1 : 0); /* S was lost: K stays until it ends */
 byte queue[CLIENTS], queued; /* 1 more than each client */
 byte limit;           /* that is stored; 0: none */
@@ -66,7 +66,7 @@ bool refused[CLIENTS]; /* it says another number than is stored, or weighs more 
 byte changes = CHANGES;
 bool kicks; /* who stored a limit hands on now */
 byte now, crashes = CRASHES, losses = LOSSES;
-bool died; /* somebody did, since the last tick */
+bool died; /* a process did, since the last tick */
 
 hidden byte i, j, count, found, r_state;
 #define START(c) (urgent[c] -> AHEAD : 0)

@@ -352,8 +352,8 @@ def main() -> int:
     parser.add_argument(
         "--languages", default="c,python,java", help="of c, python, java; c2: another one in C"
     )
-    parser.add_argument("--kills", type=int, default=0, help="until so many have died")
-    parser.add_argument("--seconds", type=float, default=30, help="or so long, without --kills")
+    parser.add_argument("--kills", type=int, default=0, help="until that number has died")
+    parser.add_argument("--seconds", type=float, default=30, help="or how long, without --kills")
     arguments = parser.parse_args()
     commands = run.commands(arguments)
     languages = arguments.languages.split(",")

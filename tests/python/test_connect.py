@@ -57,7 +57,7 @@ def test_a_timeout_of_a_client_must_be_a_duration(wrong: float, server: Server) 
         holdfast.connect(server.tcp, connect_timeout="2")  # type: ignore[arg-type]
 
 
-# ------------------------------------------------------------- Nobody there
+# ------------------------------------------------------------- No server there
 
 
 def test_a_server_that_refuses_is_unreachable() -> None:
@@ -70,8 +70,8 @@ def test_a_server_that_refuses_is_unreachable() -> None:
 
 
 def test_a_socket_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(holdfast.ConnectError, match="nobody.sock"):
-        holdfast.connect(f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(holdfast.ConnectError, match="absent.sock"):
+        holdfast.connect(f"unix://{tmp_path}/absent.sock")
 
 
 # ------------------------------------------------------------------ Logging in

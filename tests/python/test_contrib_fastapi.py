@@ -104,7 +104,7 @@ async def raises(name: str, hold: hold("{name}")):
     raise KeyError(name)
 
 
-@app.get("/field/{name}", dependencies=[Locked("{nobody}")])
+@app.get("/field/{name}", dependencies=[Locked("{missing}")])
 async def field(name: str):
     return True
 
@@ -199,17 +199,17 @@ def test_several_masters_take_another_url(quorum: str, name: str, tmp_path: Path
     with serving(quorum, tmp_path) as site, holdfast.connect(quorum) as client:
         answer = site.get(f"/thread/{name}")
         assert answer.status == 200, answer.text
-        lock = client.lock(name, owner="somebody")
+        lock = client.lock(name, owner="another")
         until(lambda: lock.acquire(timeout=0))  # it is released after its answer
         answer = site.get(f"/plain/{name}")
-        assert (answer.status, json.loads(answer.text)["detail"]["owner"]) == (409, "somebody")
+        assert (answer.status, json.loads(answer.text)["detail"]["owner"]) == (409, "another")
         lock.release()
 
 
 def test_a_busy_route_says_who_holds_the_lock(
     site: Site, client: holdfast.Client, name: str
 ) -> None:
-    lock = client.lock(name, owner="somebody")
+    lock = client.lock(name, owner="another")
     with lock:
         answer = site.get(f"/plain/{name}")
         quiet = site.get(f"/quiet/{name}")
@@ -219,7 +219,7 @@ def test_a_busy_route_says_who_holds_the_lock(
     assert told == {
         "message": "another owner holds the lock",
         "lock": name,
-        "owner": "somebody",
+        "owner": "another",
         "waiters": 0,
     }
     assert (quiet.status, quiet.retry_after) == (409, "1")
@@ -229,10 +229,10 @@ def test_a_busy_route_says_who_holds_the_lock(
 
 
 def test_a_kept_lock_is_told_as_kept(site: Site, client: holdfast.Client, name: str) -> None:
-    client.lock(name, owner="somebody").hold().keep(60)
+    client.lock(name, owner="another").hold().keep(60)
     told = json.loads(site.get(f"/plain/{name}").text)["detail"]
     assert told["message"] == "the work of the last holder has ended, and the lock is kept"
-    assert told["owner"] == "somebody"
+    assert told["owner"] == "another"
     assert 0 < told["kept_for"] <= 60
 
 

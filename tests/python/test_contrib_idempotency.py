@@ -120,7 +120,7 @@ def user_of(request: Request) -> str:
 
 def authenticated(request: Request) -> None:
     request.state.user = request.headers["X-User"]
-    if request.state.user == "nobody":
+    if request.state.user == "stranger":
         raise HTTPException(401, "who are you?")
 
 
@@ -524,8 +524,8 @@ def test_without_the_server_nothing_runs(site: Site, name: str, raw: redis.Redis
 
 
 def test_fastapi_checks_the_caller_before_it_replays(fastapi: FastAPISite, name: str) -> None:
-    assert fastapi.post(name, user="nobody").status == 401
-    assert fastapi.post(None, user="nobody").status == 401
+    assert fastapi.post(name, user="stranger").status == 401
+    assert fastapi.post(None, user="stranger").status == 401
     assert vendor.calls == 0
     assert fastapi.post(name, path="/typed?amount=no").status == 422
     first = fastapi.post(name, path="/typed?amount=7")  # the key was not used up

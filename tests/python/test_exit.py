@@ -13,7 +13,7 @@ import redis
 
 from conftest import Server
 
-# Holds that nobody would renew or release for a minute.
+# Holds that no code would renew or release for a minute.
 SETUP = """
 import sys, holdfast
 url, name = sys.argv[1:3]

@@ -1,4 +1,4 @@
-"""Gates: at most so many passes in any so many seconds."""
+"""Gates: at most a number of passes in a number of seconds, whenever these begin."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_a_callback_may_stop_and_resign(client: holdfast.Client, name: str, wher
         told.append(what)
         leader.resign()
         if what == where:
-            leader.stop()  # waits for nobody
+            leader.stop()  # waits for no candidate
 
     leader = client.leader(name, lambda fence: say("elected"), resigned=lambda: say("resigned"))
     leader.start()

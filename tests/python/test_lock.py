@@ -73,7 +73,7 @@ def test_a_timeout_names_the_lock_and_its_holders(
     moved = pickle.loads(pickle.dumps(caught.value))
     assert (str(moved), moved.name, moved.waited) == (str(caught.value), name, waited)
     assert moved.holders == caught.value.holders
-    assert holdfast.LockTimeout("of nobody").holders == ()
+    assert holdfast.LockTimeout("of none").holders == ()
 
 
 def test_a_timeout_of_permits_names_all_holders(
@@ -241,7 +241,7 @@ def test_release_by_another_owner_is_refused(
     with pytest.raises(holdfast.LockNotOwnedError):
         elsewhere(lock.release)
     with pytest.raises(holdfast.LockNotOwnedError):
-        lock.release(owner="somebody")
+        lock.release(owner="another")
     assert raw.hgetall(name) == before
     lock.release()
 

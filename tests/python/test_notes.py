@@ -19,7 +19,7 @@ def note_of(lock: holdfast.Lock) -> str:
 
 
 def test_a_note_is_shown_of_holders_and_waiters(client: holdfast.Client, name: str) -> None:
-    plain = client.lock(name, owner="somebody")
+    plain = client.lock(name, owner="another")
     with client.lock(name, note="refund 17: grüße"):
         assert note_of(plain) == "refund 17: grüße"
         other = Thread(lambda: client.lock(name, note="refund 18").hold(30).release())

@@ -115,7 +115,7 @@ def caller(request: pytest.FixtureRequest, client: holdfast.Client) -> Threads:
 
 
 def lose(caller: Threads, name: str, **how: Any) -> holdfast.OutcomeUnknown:
-    """Let a call fail so that nobody knows; give what the next caller gets."""
+    """Let a call fail so that its outcome is unknown; give what the next caller gets."""
     with pytest.raises(KeyError, match="gone"):
         caller.once(name, raises(KeyError("gone")), **how)
     with pytest.raises(holdfast.OutcomeUnknown) as told:
@@ -193,7 +193,7 @@ def test_a_caller_that_dies_leaves_an_unknown_outcome_with_its_note(
     with pytest.raises(holdfast.OutcomeUnknown) as told:
         caller.once(name, unwanted)
     assert told.value.note == "order 7"
-    turn.finish("late")  # it was only slow, and nobody has settled it
+    turn.finish("late")  # it was only slow, and is not settled
     assert caller.once(name, unwanted) == "late"
 
 

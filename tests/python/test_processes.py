@@ -49,7 +49,7 @@ def alarm() -> Iterator[list[int]]:
 
 
 class Sender:
-    """Signals the main thread, so many seconds after go(), and after one another."""
+    """Signals the main thread, those numbers of seconds after go(), and after one another."""
 
     def __init__(self, number: int, *after: float) -> None:
         self._go = threading.Event()

@@ -132,7 +132,7 @@ def test_a_signal_handler_that_raises_is_counted(
 
 @pytest.mark.redis
 def test_an_outage_is_not_counted_as_a_lock_that_others_hold(tmp_path: Path) -> None:
-    with holdfast.connect(f"unix://{tmp_path}/nobody", lazy=True, connect_timeout=0.1) as client:
+    with holdfast.connect(f"unix://{tmp_path}/absent", lazy=True, connect_timeout=0.1) as client:
         with pytest.raises(holdfast.ConnectError):
             client.lock("stock").acquire(blocking=False)
         assert counted(client.stats()) == {"unreachable": 1}

@@ -302,7 +302,7 @@ static void test_a_redis_that_is_too_old_is_told_which_is_needed(void **state) {
 
 /* ------------------------------------------------- Servers that turn bad later */
 
-/* Logs anybody in, and then misbehaves at the first script. */
+/* Logs every client in, and then misbehaves at the first script. */
 static void (*talk_badly)(int fd);
 
 static void talk_well_at_first(void *unused, int fd) {
@@ -432,7 +432,7 @@ static void test_a_wrong_password_is_refused_and_never_told(void **state) {
     assert_message("WRONGPASS");
     assert_message(path);
     assert_refused(text("unix://default:" PASSWORD "@%s", path), HF_EAUTH, "WRONGPASS");
-    assert_refused(text("unix://nobody:" PASSWORD "@%s", path), HF_EAUTH, "WRONGPASS");
+    assert_refused(text("unix://stranger:" PASSWORD "@%s", path), HF_EAUTH, "WRONGPASS");
     assert_refused(text("unix://:@%s", path), HF_EAUTH, "WRONGPASS");
     assert_refused(text("unix://%s", path), HF_EAUTH, "NOAUTH");
     stop_server(&server);

@@ -109,7 +109,7 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
             pthread_t thread;
             assert_int_equal(pthread_create(&thread, NULL, wait_and_release, stock(client)), 0);
             assert_soon(inspected(brief).waiters == 1);
-            assert_in_range(NUMBER(key), 86000000, 86400000); /* there is somebody to look after */
+            assert_in_range(NUMBER(key), 86000000, 86400000); /* there is a waiter to look after */
             release(hold);
             assert_int_equal(pthread_join(thread, NULL), 0);
             hold = NULL;
@@ -326,7 +326,7 @@ static void test_two_clients_tell_their_interrupts_apart(void **state) {
     int calls = calls_of(&bobs), last = calls_of(&alices);
     assert_soon(calls_of(&bobs) > calls + 1);
     assert_false(__atomic_load_n(&two.done, __ATOMIC_ACQUIRE));
-    assert_int_equal(calls_of(&alices), last); /* nobody waits there */
+    assert_int_equal(calls_of(&alices), last); /* no waiter is there */
     release(hold);
     pthread_join(second, NULL);
     assert_int_equal(two.status, HF_OK);
@@ -1674,7 +1674,7 @@ static void *wait_as_ben(void *argument) {
     return (void *)(intptr_t)status;
 }
 
-/* -1: nobody waits. */
+/* -1: there is no waiter. */
 static int64_t first_waited_ms(hf_lock *lock) {
     hf_lock_waiter waiter = {.size = sizeof waiter, .waited_ms = -1};
     hf_view *view;

@@ -19,7 +19,7 @@ static hf_client *opened(const char *url, const hf_client_options *options) {
     return client;
 }
 
-/* So many of the server's clients are listed with this. */
+/* Count the server's clients that are listed with this. */
 static int listed(const char *part) {
     const char *at = STRING("CLIENT LIST");
     int count = 0;
@@ -439,7 +439,7 @@ static void test_a_lazy_client_connects_at_its_first_call(void **state) {
     assert_int_equal(connections_ever(), before + 1);
     hf_lock_close(lock);
     hf_client_close(idle);
-    /* Nobody is there, which the first call says; and a bad address is told at once. */
+    /* No server is there, which the first call says; and a bad address is told at once. */
     assert_status(hf_client_open("redis://127.0.0.1:1?lazy=on", &lazy, &idle), HF_OK);
     lock = lease_lock(idle, "lazy", 1000, HF_OFF);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_ECONNECT);

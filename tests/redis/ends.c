@@ -1,4 +1,4 @@
-/* Somebody else runs EXPIRE or PERSIST on the lock's key, whose end is the hold's: a renewal sets
+/* Another program runs EXPIRE or PERSIST on the lock's key, whose end is the hold's: a renewal sets
  * an earlier end again, a replacement any, and a check says what is certain. */
 #include "../server.h"
 

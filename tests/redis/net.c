@@ -173,7 +173,7 @@ static void test_there_are_as_many_connections_as_there_may_be(void **state) {
     hf_discovery_drop(discovery);
 }
 
-/* The last connection is for all that may join: so nobody waits for it. */
+/* The last connection is for all that may join: so no call waits for it. */
 static void test_calls_that_may_join_need_not_wait(void **state) {
     (void)state;
     hf_connection *one, *others[20];

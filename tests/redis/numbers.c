@@ -96,7 +96,7 @@ static int64_t member(const hf_stats *stats, size_t i) {
     return value;
 }
 
-/* All members are as expected, and those that are not named are 0; so many holds have ended. */
+/* All members are as expected, and those that are not named 0; and as many holds have ended. */
 static void check_counts(hf_stats found, hf_stats expected, int64_t ended, int line) {
     bool good = count_of(&found.wait) == found.acquired && count_of(&found.hold) == ended;
     for (size_t i = 0; i < COUNT(members); i++)
@@ -667,7 +667,7 @@ static void test_the_alarm_names_the_lock_and_is_told_once(void **state) {
     hf_lock *mine = open_lock(client, "stock", NULL, NULL);
     hf_lock *unlike = open_lock(client, "other", NULL, NULL);
     hf_hold *one = held(theirs), *two = held(other);
-    assert_no_alarm(client); /* from now on somebody listens */
+    assert_no_alarm(client); /* from now on a caller listens */
     time_out(mine, 2);
     time_out(unlike, 2); /* each lock for itself */
     assert_no_alarm(client);
@@ -803,7 +803,7 @@ static void test_an_alarm_that_nobody_hears_is_counted_and_leaves_nothing(void *
             *two = open_lock(client, "two", NULL, NULL);
     hold_for_them("one");
     hold_for_them("two");
-    time_out(one, 1); /* nobody has asked for the queue */
+    time_out(one, 1); /* no caller has asked for the queue */
     assert_counts(client, 0, .timed_out = 1, .alarms = 1);
     assert_no_alarm(client);
     time_out(two, 1); /* and this one is never read */

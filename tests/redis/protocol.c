@@ -461,7 +461,7 @@ static int64_t expiry(const char *hold) {
 
 /* --------------------------------------------------------------- Preparing */
 
-/* Held in the form that a queue needs, and nobody is in it. */
+/* Held in the form that a queue needs, and no waiter is in it. */
 static int64_t hold_one(const char *hold, const char *owner) {
     int64_t fence = hold_by(hold, owner, 10000);
     assert_int_equal(join(id(0xffff), GONE, "gone").state, QUEUED);
@@ -1116,7 +1116,7 @@ static void test_a_renewal_shortens_nothing_unless_told_to(void **state) {
     assert_near(S, expiry(id(2)));
 }
 
-/* Somebody may have given the key an earlier end than its holds have. */
+/* Another program may have given the key an earlier end than its holds have. */
 static void test_a_renewal_sees_the_keys_own_end(void **state) {
     (void)state;
     hold_by(id(1), "ann", 60000);
@@ -1197,7 +1197,7 @@ static void test_a_field_that_is_no_hold_fails_no_script(void **state) {
     hold_by(id(1), "ann", 60000);
     hold_by(id(2), "ann", 10000);
     TELL("HSET " K " hello x h y");
-    TELL("ZADD " S " 1 hello inf nobody");
+    TELL("ZADD " S " 1 hello inf stranger");
     assert_int_equal(renew(id(2), 5000, EXACTLY), 5000);
     redisReply *look = inspect(0, 10);
     assert_int_equal(look->element[HOLDERS]->elements, 2 * 6);
@@ -1258,7 +1258,7 @@ static void test_a_waiter_is_queued_in_the_order_of_arrival(void **state) {
     assert_int_equal(second.score, second.now);
     assert_int_equal(second.rank, 0);
     assert_in_range(second.again, 9000, 10000);
-    /* Nobody takes the lock past it, and its holder releases past nobody. */
+    /* No take gets the lock past it, and its holder's release passes no waiter. */
     assert_one(id(1), fence, "x000000000000ann");
     assert_flagged(fence, NOBODY);
     answer third = join(id(3), BEN, "alice");
@@ -1863,7 +1863,7 @@ static void test_a_dead_crowd_is_skipped_in_bounded_steps(void **state) { /* M2 
     assert_int_equal(release(id(1)), 2); /* released, and more to skip */
     assert_int_equal(exists(K), 0);
     assert_int_equal(queue_length(), 76);
-    assert_int_equal(take(id(3), "cat"), 0); /* nobody passes who is left */
+    assert_int_equal(take(id(3), "cat"), 0); /* none of those that are left is passed */
     assert_int_equal(kick(), -2);
     assert_int_equal(queue_length(), 26);
     assert_in_range(kick(), 1, 3000);
@@ -1892,7 +1892,7 @@ static void test_kicks_come_to_an_end(void **state) { /* M2 */
         queue(member(id(1000 + i), GONE, "gone"), server_us());
     assert_int_equal(break_lock(1, "0"), 2);
     assert_int_equal(queue_length(), 25);
-    /* Nobody is left: to ask again would find no more. */
+    /* No waiter is left: to ask again would find no more. */
     assert_int_equal(kick(), 0);
     assert_int_equal(queue_length(), 0);
     assert_int_equal(exists(K), 0);
@@ -2342,7 +2342,7 @@ static void test_nothing_nests_in_a_section_that_has_ended(void **state) {
     assert_many(0, 0, "", 2);
 }
 
-/* The other way round: what a lost K has left is nobody's. */
+/* The other way round: what a lost K has left belongs to no hold. */
 static void test_ends_without_a_lock_count_for_nothing(void **state) {
     (void)state;
     hold_as((asking){id(1), "ann", .mode = "s0", .lease = NEVER});
@@ -2729,7 +2729,7 @@ static void test_fences_that_are_used_up_are_an_error_before_any_write(void **st
         char *one = text("%s", STRING("HGET " K " hf1"));
         one[32] = '2'; /* F is ahead */
         TELL("HSET " K " hf1 %s", one);
-        assert_int_equal(release(id(1)), 1); /* given back, but to nobody */
+        assert_int_equal(release(id(1)), 1); /* given back, and handed to no waiter */
         assert_int_equal(exists(K), 0);
         assert_int_equal(queue_length(), 1);
         assert_true(NUMBER("PTTL " Q) > 0);
@@ -2951,7 +2951,7 @@ static void test_only_a_foreign_lock_without_end_is_healed(void **state) {
         assert_int_equal(integer(run(&hf_script_heal, 2, K, S, "60000", NULL)), 0);
         assert_int_equal(NUMBER("PTTL " K), -1);
     }
-    /* But for one that has lost its ends: nobody can end it. */
+    /* But for one that has lost its ends: no request can end it. */
     TELL("DEL " S);
     assert_int_equal(integer(HEAL("60000")), 0);
     assert_int_equal(integer(run(&hf_script_heal, 2, K, S, "60000", NULL)), 1);

@@ -138,7 +138,7 @@ static void test_losing_one_is_losing_all(void **state) {
     assert_true(hf_client_fd(ann) >= 0);
     acquire_all(hers);
     break_one(1);
-    assert_status(hf_hold_check(holds[0]), HF_OK); /* nobody knows of it yet */
+    assert_status(hf_hold_check(holds[0]), HF_OK); /* no client knows of it yet */
     assert_status(hf_hold_check(holds[1]), HF_ELOST);
     assert_all_lost(HF_CAUSE_GONE);
     bool told[NAMES] = {false};
@@ -162,7 +162,7 @@ static void test_one_whose_lease_ends_ends_all_without_a_call(void **state) {
     assert_true(hf_hold_remaining_ms(holds[0]) <= 200);
     assert_soon(hf_hold_state(holds[2]) == HF_STATE_LOST);
     assert_all_lost(HF_CAUSE_EXPIRED);
-    assert_soon(is_free("a") && is_free("c")); /* nobody asked for completions */
+    assert_soon(is_free("a") && is_free("c")); /* no caller asked for completions */
     hf_lock_close(mixed[1]);
 }
 

@@ -650,7 +650,7 @@ static void test_a_limit_that_changes_is_followed_by_who_waits(void **state) {
     set_limit(ann, 1, 0, 2);
     give_back(first, HF_OK);
     hf_lock *next = permit_of(ann, "next", 0);
-    assert_busy(next); /* nobody is thrown out, and nobody enters */
+    assert_busy(next); /* no hold is thrown out, and no other enters */
     hf_lock_close(next);
     give_back(told[at].hold, HF_OK);
     give_back(held(one), HF_OK);

@@ -26,7 +26,7 @@ bool has_outcome(hf_status status) {
     return status == HF_EDONE || status == HF_EFAILED || status == HF_EOUTCOME;
 }
 
-/* Somebody looks, and says what became of it; perhaps of a call that is in progress. */
+/* An operator looks, and says what became of it; perhaps of a call that is in progress. */
 static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
     static int serial;
     hf_once_info info = {.size = sizeof info};

@@ -15,8 +15,8 @@ void judge_begin(void);
 void judge_end(void);
 
 /* A hold of the lock `key`, by a call that began then; ballot: of independent masters. What is
- * certain of it: from the time at which the holder asked on it counts on it for so many ms (-1: for
- * ever). */
+ * certain of it: from the time at which the holder asked on it counts on it for that many ms (-1:
+ * for ever). */
 belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
                     int64_t began, int64_t ballot);
 void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t began);
@@ -47,9 +47,9 @@ void judge_steps(int master);
 /* Nothing is certain of that lock (NULL: of any) that was certain now: data are gone, by
  * something that docs/guarantees.md excepts. */
 void judge_excuse(const char *key);
-void judge_excuse_for(int64_t ns); /* of any, from now on for so long */
+void judge_excuse_for(int64_t ns); /* of any, from now on for that time */
 
-/* A call of the running thread: from begin to end it may take so many ms, beside the time for
+/* A call of the running thread: from begin to end it may take that many ms, beside the time for
  * which its process stood still. */
 typedef struct call {
     const char *name;

@@ -30,16 +30,16 @@ typedef struct sim_file sim_file;
 typedef struct sim_settings {
     uint64_t seed;
     double overtaken;     /* probability that a thread's call lets others go first */
-    int64_t overtaken_ns; /* for at most so long */
+    int64_t overtaken_ns; /* for at most that time */
     double stunned;       /* probability that it stands still for longer */
     int64_t stunned_ns;
-    int64_t wake_ns;    /* a woken thread runs after at most so long */
+    int64_t wake_ns;    /* a woken thread runs after at most that time */
     double no_memory;   /* probability that an allocation fails, of the processes that may */
     double spurious;    /* probability that a condition's wait ends for no reason */
-    int64_t latency_ns; /* between hosts: of each pair up to so much, */
-    int64_t jitter_ns;  /* and of each segment up to so much more */
+    int64_t latency_ns; /* between hosts: of each pair up to that, */
+    int64_t jitter_ns;  /* and of each segment up to that in addition */
     double slow;        /* probability that a segment is slow, */
-    int64_t slow_ns;    /* by up to so much */
+    int64_t slow_ns;    /* by up to that */
     double pieces;      /* probability that a segment comes in pieces */
     bool unusual;       /* rare branches of the core are taken more often */
     bool traces;        /* tell all that happens on stderr */
@@ -83,7 +83,7 @@ sim_process *sim_spawn(const char *name, int host, void *(*main)(void *), void *
 sim_process *sim_self(void); /* of the running thread; NULL: none runs */
 int sim_pid(const sim_process *process);
 const char *sim_name(const sim_process *process);
-/* When the running process's own clock will be so many ms, but one, after what it was then. */
+/* When the running process's own clock will be that many ms, but one, after what it was then. */
 int64_t sim_promised(int64_t then, int64_t ms);
 sim_process *sim_find(int pid);
 bool sim_alive(const sim_process *process);
@@ -104,7 +104,7 @@ void sim_may_lack_memory(sim_process *process, bool may);
 size_t sim_allocated(const sim_process *process);
 size_t sim_descriptors(const sim_process *process);
 size_t sim_threads(const sim_process *process);
-/* That thread of the process stands still for so long, from its next call on. False: there are
+/* That thread of the process stands still for that time, from its next call on. False: there are
  * fewer. */
 bool sim_stun(sim_process *process, size_t which, int64_t ns);
 
@@ -129,12 +129,12 @@ sim_server *sim_listen(const char *name, int host, int port, const char *path,
                        const sim_service *service, void *server);
 int sim_server_pid(const sim_server *server);
 bool sim_server_up(const sim_server *server); /* neither ended nor stopped */
-/* Nobody listens: connections are refused, and those there are end. */
+/* No program listens: connections are refused, and those there are end. */
 void sim_server_stop(sim_server *server);
 void sim_server_start(sim_server *server);
 /* It does nothing for a while: SIGSTOP. What arrives waits. */
 void sim_server_pause(sim_server *server, bool paused);
-/* It works for so long, before it hears what comes next. */
+/* It works for that time, before it hears what comes next. */
 void sim_server_spend(sim_server *server, int64_t ns);
 /* Its own wall clock, in us. */
 int64_t sim_server_time(const sim_server *server);

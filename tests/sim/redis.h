@@ -41,7 +41,7 @@ typedef struct sim_redis_options {
     const char *version; /* "7.0.15"; from 7.2 on there is CLIENT SETINFO */
     int64_t max_clients; /* 10000 */
     bool debug;          /* DEBUG is allowed */
-    int64_t age_s;       /* the server began so long ago */
+    int64_t age_s;       /* how long ago the server began */
 } sim_redis_options;
 
 sim_redis *sim_redis_new(const sim_redis_host *host, void *world, const sim_redis_options *options);
@@ -133,7 +133,7 @@ typedef enum sim_refusal {
     SIM_REFUSALS
 } sim_refusal;
 
-/* Answer so many times (-1: until told otherwise; 0: no more) with this error, without its minus;
+/* Answer that many times (-1: until told otherwise; 0: no more) with this error, without its minus;
  * NULL: with Redis's own. */
 void sim_redis_refuse(sim_redis *server, sim_refusal what, const char *error, int64_t times);
 void sim_redis_set_max_clients(sim_redis *server, int64_t most);

@@ -260,7 +260,7 @@ static void follow(void) {
     free(all);
 }
 
-/* Bring the replica so many bytes at most, and its offset back. */
+/* Bring the replica that number of bytes at most, and its offset back. */
 static void deliver(size_t most) {
     sim_bytes rest = sim_redis_stream(servers[MASTER], sim_redis_offset(servers[REPLICA]));
     assert_non_null(rest.bytes);

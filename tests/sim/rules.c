@@ -163,7 +163,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
                   (long long)count, (long long)permits);
 }
 
-/* ------------------------------------------------------ Held for nobody */
+/* ------------------------------------------------------ Held for no client */
 
 void rules_leave(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
@@ -342,7 +342,7 @@ void rules_result(const char *key, const void *result, size_t length, int64_t be
     for (size_t i = 0; i < FENCES; i++)
         known = known || l->finished[i] == fence;
     if (!known && l->finished_count <= FENCES)
-        sim_wrong("a result of %s that nobody left: '%s'", key, text);
+        sim_wrong("a result of %s that no caller left: '%s'", key, text);
     if (l->kept.at > 0 && l->kept.at < began && sim_now() < l->kept.until &&
         strcmp(text, l->kept.text) != 0)
         sim_wrong("the result of %s is '%s', and '%s' was kept before", key, text, l->kept.text);
@@ -363,7 +363,7 @@ void rules_calls(const char *key, int64_t fence, int64_t sent) {
     if (lost_at >= sent || sim_now() < lost_until || was_said(l, fence))
         return;
     if (l->call.fence != 0 && sim_now() < l->call.until)
-        sim_wrong("%lld calls for %s, and %lld has called, and nobody has said 'again'",
+        sim_wrong("%lld calls for %s, and %lld has called, and no caller has said 'again'",
                   (long long)fence, key, (long long)l->call.fence);
     l->call.fence = fence;
     l->call.until = INT64_MAX;
@@ -390,8 +390,8 @@ void rules_refused(const char *key, int64_t fence) {
     if (forgot && stepped_back) /* that fence may be another's, too */
         return;
     if (l->call.fence == fence && !l->call.settled && sim_now() < l->call.until)
-        sim_wrong("the result of %lld for %s is refused, and nobody has settled it",
-                  (long long)fence, key);
+        sim_wrong("the result of %lld for %s is refused, and it is not settled", (long long)fence,
+                  key);
 }
 
 void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms) {

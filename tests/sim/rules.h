@@ -7,7 +7,7 @@
 void rules_begin(void);
 /* Faults have ended. killed: holders died, and what they left on the server ends by itself. */
 void rules_kind(bool killed);
-/* Data may be gone, from now on for so long; and the servers' clocks have stepped. */
+/* Data may be gone, from now on for that time; and the servers' clocks have stepped. */
 void rules_lose(int64_t ns);
 void rules_step(bool back);
 /* May data have gone since that time? */
@@ -21,7 +21,7 @@ int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 void rules_leave(const char *key, int64_t fence);
 /* The same if it has no end. */
 void rules_leave_endless(const char *key, int64_t fence);
-/* The users lack a permission for so long. Do they? */
+/* The users lack a permission for that time. Do they? */
 /* A client is closed, and leaves what it holds. */
 void rules_abandon(void);
 /* A client that was closed asked for it: without an end the server may keep it. */
@@ -37,16 +37,17 @@ void rules_several(const char *key, int change);
 void rules_asked(const char *key, int change);
 
 /* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
- * for so long; it was answered; and its caller is to do it. The call of the last two began then. */
+ * for that time; it was answered; and its caller is to do it. The call of the last two began then.
+ */
 void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_result(const char *key, const void *result, size_t length, int64_t began);
 void rules_once(const char *key, int64_t fence, int64_t began);
-/* At most once: a call is made; it may be made again, says somebody, or is forgotten; and a result
+/* At most once: a call is made; it may be made again, says a caller, or is forgotten; and a result
  * is kept, which was sent then. */
 void rules_calls(const char *key, int64_t fence, int64_t sent);
 void rules_says(const char *key, int64_t fence);
-/* Somebody settles it otherwise; and its caller's result is refused. */
+/* An operator settles it otherwise; and its caller's result is refused. */
 void rules_settles(const char *key, int64_t fence);
 void rules_refused(const char *key, int64_t fence);
 void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms);

@@ -44,7 +44,7 @@ bool servers_independent(void);
 extern int servers_quarantine_s; /* of their clients' URL */
 /* Has it lost data less than a quarantine ago? */
 bool servers_is_young(int which);
-/* Set its clock so much before or behind true time. */
+/* Set its clock that much before or behind true time. */
 void servers_set_clock(int which, int64_t ns);
 /* By how much clocks have differed at most. */
 int64_t servers_spread(void);

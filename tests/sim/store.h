@@ -28,7 +28,7 @@ int64_t store_last(const char *key); /* fence; 0: none is known */
 bool store_has(const char *key, int64_t fence);
 /* Does no end of a lease end it? */
 bool store_stays(const char *key);
-/* The first of its queue, and its last fence. False: nobody waits. */
+/* The first of its queue, and its last fence. False: there is no waiter. */
 bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last);
 /* What it has, for people. */
 const char *store_tell(const char *key);

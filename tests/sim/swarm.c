@@ -24,7 +24,7 @@ static swarm now_drawn;
 static sim_process *processes[PROCESSES];
 static bool over; /* no more faults */
 static int spawned;
-static int64_t stepped_back; /* leases end so much later */
+static int64_t stepped_back; /* how much later leases end */
 
 workload work;
 
@@ -125,7 +125,7 @@ static void draw_faults(swarm *s) {
     s->longest_ns = span(10 * SIM_MS, 30 * SIM_S);
     for (int i = 0; i < FAULTS; i++)
         s->weights[i] = maybe(35) ? 1 + (int)draw(10) : 0;
-    /* What ends locks for ever, if nobody can end them, is for locks that end. */
+    /* What leaves locks that cannot be ended is for locks that end. */
     if (s->work.endless)
         s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = s->work.abandons = 0;
     if (s->work.endless && s->deployment == SENTINELS)

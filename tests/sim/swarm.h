@@ -48,7 +48,7 @@ swarm swarm_draw(uint64_t seed, const char *only);
 void swarm_tell(const swarm *drawn);
 /* Start its processes and its faults; when all is over, the world ends. */
 void swarm_begin(const swarm *drawn);
-/* Leave that part of it out, of so many; false: it has none of it. */
+/* Leave that part of it out, of all its parts; false: it has none of it. */
 int swarm_parts(void);
 bool swarm_leave_out(swarm *drawn, int part);
 

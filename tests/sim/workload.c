@@ -271,7 +271,7 @@ static void hand(program *p, int which) {
     const char *key = m->key;
     bool shared = m->shared;
     if (hf_hold_remaining_ms(m->hold) == HF_NEVER)
-        return; /* if it cannot be adopted, nobody ends it */
+        return; /* if it cannot be adopted, no program ends it */
     judge_forget(m->belief);
     hf_status status = hf_hold_hand_over(m->hold, token, sizeof token, &length);
     sim_trace("hand over of %s: %s", key, hf_status_name(status));
@@ -280,7 +280,7 @@ static void hand(program *p, int which) {
         believe(m, 0);
         return;
     }
-    rules_leave(key, hf_hold_fence(m->hold)); /* and perhaps nobody adopts it */
+    rules_leave(key, hf_hold_fence(m->hold)); /* and perhaps no program adopts it */
     drop_hold(p, which);
     hf_lock_options options = {.size = sizeof options,
                                .lease_ms = 2000,

@@ -9,7 +9,7 @@ enum { KEYS_MAX = 6, AHEAD_MS = 5000 /* the longest head start */ };
 /* What a seed draws: which features its programs use and how. Weights of 0: not at all. */
 typedef struct workload {
     const char *url;
-    int keys, clients, threads; /* at most so many threads of each client */
+    int keys, clients, threads; /* the most threads of each client */
     int64_t connect_ms, command_ms;
     int64_t shortest_ms, longest_ms; /* leases */
     int think_ms;                    /* between two calls */

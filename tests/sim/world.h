@@ -22,7 +22,7 @@ struct sim_thread {
     bool deferred;  /* it would run, but its process is stopped */
     bool timed_out; /* what its block came to */
     bool interruptible, interrupted;
-    int64_t stands_ns; /* at its next call, for so long */
+    int64_t stands_ns; /* at its next call, for that time */
     uint64_t serial;   /* of its block: events of earlier ones are stale */
     const void *waits_on;
     int stack; /* its slot in the arena */

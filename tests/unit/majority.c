@@ -188,7 +188,7 @@ static void test_a_master_is_in_quarantine_after_a_restart(void **state) {
     int64_t now = hf_now();
     (void)state;
     assert_string_equal(members->list, "1 30000 a:1,b:1,c:1");
-    assert_int_equal(hf_member_young_ms(members, 0, now), 0); /* nobody has asked it yet */
+    assert_int_equal(hf_member_young_ms(members, 0, now), 0); /* no client has asked it yet */
     hf_run old = run_of("old", 3600), young = run_of("young", 5), stepped = run_of("third", 3600);
     assert_status(hf_member_met(members, 0, &old, now), HF_OK);
     assert_int_equal(hf_member_young_ms(members, 0, hf_now()), 0);

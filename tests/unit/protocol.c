@@ -613,7 +613,7 @@ static void test_what_cannot_be_read_of_many_renewals_is_a_refusal(void **state)
     assert_int_equal(left_ms[3], HF_RENEWAL_REFUSED);
     assert_int_equal(left_ms[4], HF_RENEWAL_MANY);
     assert_int_equal(left_ms[5], HF_RENEWAL_REFUSED);
-    hf_reply_renewals(&reply, left_ms, 5); /* not so many were asked for */
+    hf_reply_renewals(&reply, left_ms, 5); /* more than were asked for */
     assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);
     hf_reply_renewals(NULL, left_ms, 1);
     assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);

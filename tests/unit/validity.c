@@ -9,10 +9,10 @@
 /* One request: sent, carried out, answered, in that order. */
 typedef struct request {
     int64_t lease_ms;
-    bool replaces; /* exactly so long; or a renewal, which never shortens */
+    bool replaces; /* exactly that long; or a renewal, which never shortens */
     bool looks;    /* or a look, which changes nothing */
     int64_t sent_at, left_ms;
-    int done; /* so many of the three */
+    int done; /* how many of the three */
 } request_t;
 
 /* The server's side, and the client's. */
@@ -154,7 +154,7 @@ static void test_a_hold_counts_for_no_longer_than_was_asked_for(void **state) {
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 5000));
 }
 
-/* Somebody else gave the key an earlier end. */
+/* Another program gave the key an earlier end. */
 static void test_a_look_shortens_to_what_the_key_has(void **state) {
     world_t world = world_of(0);
     int64_t sent_at = world.now;

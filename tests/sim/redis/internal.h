@@ -158,7 +158,7 @@ struct sim_peer {
     sim_waits waits;
     int64_t wait_until_ms, wait_offset, wait_replicas, wrote_offset;
     int db, resp, channels, patterns, shards;
-    int asking; /* for so many commands, with ASKING itself */
+    int asking; /* how many commands are let in, with ASKING itself */
     bool multi, aborted, subscriber, readonly, closing, gone, pending;
     bool upstream; /* the stream of this server's master */
 };

@@ -252,8 +252,8 @@ static bool is_listed(const sim_call *call, const sim_key *key, const sim_bytes 
            (of_type->bytes == NULL || sim_is(*of_type, type_name(key)));
 }
 
-/* Collect the names behind a serial number, looking at so many keys at most. Answers the last
- * key's number, or 0 at the end. */
+/* Collect the names behind a serial number, looking at that number of keys at most. Answers the
+ * last key's number, or 0 at the end. */
 static uint64_t list_keys(sim_call *call, uint64_t behind, int64_t most, sim_bytes pattern,
                           sim_bytes of_type, sim_buffer *names, size_t *count) {
     sim_key *key = call->db->first;

@@ -167,7 +167,8 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
     waitpid(pid, NULL, 0);
 }
 
-/* Its request was made when nobody waited: the close sends it as it is, and asks nothing after it.
+/* Its request was made when no other waited: the close sends it as it is, and asks nothing after
+ * it.
  */
 static void test_a_started_release_that_a_close_sends_hands_the_lock_on(void **state) {
     (void)state;

@@ -100,8 +100,8 @@ static void test_leases_shorter_than_the_ways_cost_few_requests(void **state) {
     proxy_stop(way);
 }
 
-/* Seed 113453: it is not counted as lost, because nobody is told. No thread of the client sees it
- * end before. */
+/* Seed 113453: it is not counted as lost, because no caller is told. No thread of the client sees
+ * it end before. */
 static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(void **state) {
     (void)state;
     proxy *way = proxy_start();

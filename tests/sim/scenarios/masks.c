@@ -81,7 +81,7 @@ static void let_strike(const row *r) {
            (void *)((uintptr_t)r->mask * KINDS + (uintptr_t)r->kind));
 }
 
-/* What another client hears while somebody holds the lock, or no majority can be asked. */
+/* What another client hears while a client holds the lock, or no majority can be asked. */
 static void is_refused(const row *r, hf_lock *lock) {
     hf_hold *hold;
     int64_t since = now_ms();

@@ -67,7 +67,7 @@ typedef struct relay {
     int port;
     _Atomic int host;  /* of the server to which connections lead */
     _Atomic int once;  /* and the next one; or 0 */
-    _Atomic int bytes; /* at most so many at once, 100 ms apart; 0: no limit */
+    _Atomic int bytes; /* the most at once, 100 ms apart; 0: no limit */
 } relay;
 
 static inline bool relay_some(const relay *way, int from, int to) {
@@ -117,12 +117,12 @@ static inline void relay_stop(relay *way) {
 
 /* ------------------------------------------------------------------- Locks */
 
-/* Nobody holds it, within so many ms and from then on. */
+/* See that it is free within that number of ms, and from then on. */
 static inline void assert_stays_free(const char *key, int64_t within_ms) {
     sleep_ms((int)within_ms);
     for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(10))
         if (NUMBER("EXISTS %s", key) != 0)
-            fail_msg("%s is held, for nobody", key);
+            fail_msg("%s is held, for no client", key);
 }
 
 #endif

@@ -65,7 +65,7 @@ static void assert_quiet(int64_t ms) {
     assert_int_equal(completion_within(client, ms).kind, HF_KIND_NONE);
 }
 
-/* It hangs up, and lets nobody in. */
+/* It hangs up, and lets no client in. */
 static void test_a_server_that_is_gone_for_a_while(void **state) {
     (void)state;
     assert_quiet(LEASE);
@@ -146,7 +146,7 @@ static void test_a_renewal_that_is_refused(void **state) {
     assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
 }
 
-/* Nobody is told who has not asked for it. */
+/* No client is told that has not asked for it. */
 static void test_who_has_not_asked_hears_nothing(void **state) {
     (void)state;
     hf_client *other = open_with(text("redis://10.0.0.%d:6379", SERVER), 1000, 1000);

@@ -380,7 +380,7 @@ static void test_a_reader_with_a_head_start_passes_a_writer(void **state) {
 
 /* ------------------------------------------------------ Dead connections */
 
-/* F10: a request that nobody answers stands in front of the renewal. */
+/* F10: a request without an answer stands in front of the renewal. */
 static void test_a_renewal_does_not_wait_for_an_older_request_without_an_answer(void **state) {
     (void)state;
     hf_client *far = open_with(tcp_url(), 2000, 2000);
@@ -557,7 +557,7 @@ static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void 
     assert_int_equal(stats.acquired, 2 + granted); /* two to warm up */
 }
 
-/* Whatever it waits for, and a lock that nobody gives back. */
+/* Whatever it waits for, and a lock that is not given back. */
 static void test_a_pull_ends_a_wait_at_once(void **state) {
     (void)state;
     for (int silent = 0; silent < 2; silent++) {

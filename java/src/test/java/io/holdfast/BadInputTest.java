@@ -125,7 +125,7 @@ final class BadInputTest extends RedisTest {
             assertFalse(wrong.getMessage().contains("open-sesame"), wrong.getMessage());
             assertThrows(
                     AuthenticationException.class,
-                    () -> Holdfast.connect("redis://nobody:open-sesame" + at));
+                    () -> Holdfast.connect("redis://stranger:open-sesame" + at));
             assertThrows(AuthenticationException.class, () -> Holdfast.connect(server.tcpUrl));
         }
     }

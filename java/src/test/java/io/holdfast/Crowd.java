@@ -5,7 +5,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A program of its own, for {@link ProcessTest}: so many virtual threads wait for one lock, and all
+ * A program of its own, for {@link ProcessTest}: many virtual threads wait for one lock, and all
  * are served. By reflection, as this is compiled for a Java that has none.
  */
 final class Crowd {

@@ -23,7 +23,7 @@ final class Exercise {
             exercise(client, client.lock("test:" + UUID.randomUUID()));
         }
         try {
-            Holdfast.connect("redis://nobody:nothing@[::1");
+            Holdfast.connect("redis://stranger:nothing@[::1");
         } catch (IllegalArgumentException expected) {
             System.out.print("done");
         }

@@ -117,8 +117,8 @@ final class LifecycleTest extends RedisTest {
     @Test
     void aLazyClientConnectsAtItsFirstUse() throws Exception {
         int port;
-        try (ServerSocket nobody = new ServerSocket(0)) {
-            port = nobody.getLocalPort();
+        try (ServerSocket silent = new ServerSocket(0)) {
+            port = silent.getLocalPort();
         }
         String down = "redis://127.0.0.1:" + port + "?connect_timeout=0.3";
         ClientOptions lazy = ClientOptions.defaults().lazy(true);
@@ -281,7 +281,7 @@ final class LifecycleTest extends RedisTest {
         assertFalse(redis.exists(name));
     }
 
-    /** Its holds may still be in use by a thread of which nobody knows: they are not released. */
+    /** Its holds may still be in use by an unknown thread: they are not released. */
     @Test
     void whatADroppedClientHoldsEndsWithItsLease() throws Exception {
         leaveLocked();

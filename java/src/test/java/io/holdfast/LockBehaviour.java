@@ -69,7 +69,7 @@ abstract class LockBehaviour extends LockContract {
                         () -> {
                             try (Hold hold = lock.acquire()) {
                                 redis.del(name);
-                                assertTrue(hold.isValid(), "nobody has asked yet");
+                                assertTrue(hold.isValid(), "no call has asked yet");
                             }
                         });
         assertTrue(lost.getMessage().contains(name.substring(0, 30)), lost.getMessage());

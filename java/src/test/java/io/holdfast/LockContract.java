@@ -515,7 +515,7 @@ abstract class LockContract extends ClientTest {
                 IllegalArgumentException.class,
                 () -> released.keepAtLeast(Duration.ofDays(36500)));
         released.keepAtLeast(minute);
-        Thread.sleep(20); // so much less is left
+        Thread.sleep(20); // that much less is left
         released.release();
         assertRefusedForTheRest(released);
 
@@ -526,7 +526,7 @@ abstract class LockContract extends ClientTest {
                     try (Hold hold = lock.acquire()) {
                         failed[0] = hold;
                         hold.keepAtLeast(minute);
-                        Thread.sleep(20); // so much less is left
+                        Thread.sleep(20); // that much less is left
                         throw new IllegalStateException();
                     }
                 });
@@ -534,7 +534,7 @@ abstract class LockContract extends ClientTest {
 
         Hold async = lock.acquire();
         async.keepAtLeast(minute);
-        Thread.sleep(20); // so much less is left
+        Thread.sleep(20); // that much less is left
         async.releaseAsync().get(20, TimeUnit.SECONDS);
         assertRefusedForTheRest(async);
     }
@@ -642,7 +642,7 @@ abstract class LockContract extends ClientTest {
         }
     }
 
-    /** A hold of somebody else, after one of that lock, which ends with its limit. */
+    /** A hold of another owner, after one of that lock, which ends with its limit. */
     private Hold held(HoldfastLock capped, Duration limit) throws Exception {
         Hold hold = capped.acquire();
         hold.renew();

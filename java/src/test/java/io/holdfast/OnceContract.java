@@ -580,7 +580,7 @@ abstract class OnceContract extends ClientTest {
         Turn slow = lock.begin(PAID);
         stranger.forceUnlock();
         unknown().retry();
-        slow.finish("late".getBytes(StandardCharsets.UTF_8), TTL); // before anybody began again
+        slow.finish("late".getBytes(StandardCharsets.UTF_8), TTL); // before another began again
         assertEquals("late", lock.once(PAID, OnceContract::unwanted));
     }
 
@@ -632,7 +632,7 @@ abstract class OnceContract extends ClientTest {
         assertThrows(KeptErrorException.class, () -> lock.begin(PAID));
         client.onceForget(name, false);
         Turn other = lock.begin(LONG); // in the other mode
-        other.unknown("nobody cares");
+        other.unknown("not known");
         assertEquals("mine", once("mine"));
         assertThrows(IllegalArgumentException.class, () -> PAID.note("x".repeat(1025)));
         assertThrows(IllegalArgumentException.class, () -> PAID.unknownTtl(SECOND));

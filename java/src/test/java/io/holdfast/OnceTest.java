@@ -139,14 +139,14 @@ final class OnceTest extends OnceContract {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void nobodyCallsWithoutAServer(boolean async) throws Exception {
+    void absentCallsWithoutAServer(boolean async) throws Exception {
         OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
         ClientOptions options =
                 ClientOptions.defaults().lazy(true).connectTimeout(Duration.ofMillis(100));
-        try (HoldfastClient nobody = Holdfast.connect("unix:///nonexistent/nobody", options)) {
+        try (HoldfastClient absent = Holdfast.connect("unix:///nonexistent/absent", options)) {
             if (async) {
                 CompletableFuture<String> future =
-                        nobody.onceAsync(
+                        absent.onceAsync(
                                 name,
                                 paid,
                                 () -> CompletableFuture.supplyAsync(OnceContract::unwanted));
@@ -157,7 +157,7 @@ final class OnceTest extends OnceContract {
             } else {
                 assertThrows(
                         ConnectionFailedException.class,
-                        () -> nobody.once(name, paid, OnceContract::unwanted));
+                        () -> absent.once(name, paid, OnceContract::unwanted));
             }
         }
     }
@@ -210,7 +210,7 @@ final class OnceTest extends OnceContract {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void nobodyCallsBeforeEnoughReplicasKnow(boolean async) throws Exception {
+    void absentCallsBeforeEnoughReplicasKnow(boolean async) throws Exception {
         OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
         HoldfastLock picky =
                 client.lock(name, LockOptions.defaults().replicas(1, Duration.ofMillis(100)));

@@ -48,7 +48,7 @@ final class QuorumTest extends ClientTest {
         return connect(0);
     }
 
-    /** The masters have just begun: with a quarantine nobody would get a lock. */
+    /** The masters have just begun: with a quarantine no caller would get a lock. */
     private static HoldfastClient connect(int quarantine) {
         List<String> places =
                 SERVERS.stream().map(each -> each.tcpUrl.replace("redis://", "")).toList();

@@ -160,9 +160,9 @@ final class StatsTest extends RedisTest {
     void anOutageIsNotCountedAsALockThatOthersHold() {
         ClientOptions options =
                 ClientOptions.defaults().lazy(true).connectTimeout(Duration.ofMillis(100));
-        try (HoldfastClient nobody = Holdfast.connect("unix:///nonexistent/nobody", options)) {
-            assertThrows(ConnectionFailedException.class, () -> nobody.lock(name).tryLock());
-            assertEquals(counts("failed UNREACHABLE", 1), counted(nobody.stats().all()));
+        try (HoldfastClient absent = Holdfast.connect("unix:///nonexistent/absent", options)) {
+            assertThrows(ConnectionFailedException.class, () -> absent.lock(name).tryLock());
+            assertEquals(counts("failed UNREACHABLE", 1), counted(absent.stats().all()));
         }
         redis.configSet("min-replicas-to-write", "1");
         try {
