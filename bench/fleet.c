@@ -7,7 +7,8 @@
  *
  *     open N              N more clients
  *     hold COUNT LEASE FROM   each client acquires COUNT uncontended locks
- *     wait COUNT LOCKS FROM   each client waits for COUNT of LOCKS locks, and keeps what it gets
+ *     wait COUNT LOCKS FROM   each client waits for COUNT of LOCKS locks, and keeps what it gets,
+ *                         with the lease of the last `hold`; at first: 10 s
  *     turns 1 or 0        what was or is granted is released at once, and waited for again
  *     name PREFIX         how the names of locks begin; at first: fleet:
  *     cancel              end all waits
@@ -48,7 +49,8 @@ static member *members;
 static int64_t member_count;
 static bool turning;
 static char prefix[32] = "fleet:";
-static int queue; /* epoll */
+static int64_t lease = 10000; /* ms */
+static int queue;             /* epoll */
 
 /* What is told. */
 static int64_t held, waiting, turns, lost, troubled, failed, ended;
@@ -87,9 +89,9 @@ static void begin(member *one, int64_t op) {
     check(hf_lock_acquire_start(one->wants[op].lock, NULL, 0, HF_FOREVER, NULL, op + 1));
 }
 
-static void want_one(member *one, const char *name, int64_t lease_ms, bool in_turn) {
+static void want_one(member *one, const char *name, bool in_turn) {
     hf_lock_options options = {
-        .size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON, .reentrant = HF_OFF};
+        .size = sizeof options, .lease_ms = lease, .renew = HF_ON, .reentrant = HF_OFF};
     if (one->count == one->capacity) {
         one->capacity = one->capacity > 0 ? 2 * one->capacity : 1;
         one->wants = realloc(one->wants, (size_t)one->capacity * sizeof *one->wants);
@@ -109,10 +111,11 @@ static void begin_more(member *one) {
 
 static void hold_more(int64_t count, int64_t lease_ms, int64_t from) {
     char name[64];
+    lease = lease_ms;
     for (int64_t i = 0; i < member_count; i++)
         for (int64_t j = 0; j < count; j++) {
             snprintf(name, sizeof name, "%sh%" PRId64, prefix, from + i * count + j);
-            want_one(&members[i], name, lease_ms, false);
+            want_one(&members[i], name, false);
         }
     for (int64_t i = 0; i < member_count; i++)
         begin_more(&members[i]);
@@ -123,7 +126,7 @@ static void wait_more(int64_t count, int64_t locks, int64_t from) {
     for (int64_t i = 0; i < member_count; i++)
         for (int64_t j = 0; j < count; j++) {
             snprintf(name, sizeof name, "%sw%" PRId64, prefix, (from + i * count + j) % locks);
-            want_one(&members[i], name, 10000, true);
+            want_one(&members[i], name, true);
         }
     for (int64_t i = 0; i < member_count; i++)
         begin_more(&members[i]);

@@ -50,6 +50,8 @@ struct hf_discovery {
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
+    hf_place watched;         /* the one that the watched sentinel names; host NULL: none does */
+    int64_t ask_all_at;       /* when a connection asks the sentinels next, in place of that */
     int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
     uint64_t older;      /* a bit for each sentinel that has reported a lower one since then, */
     int64_t older_since; /* and when the first did */
@@ -414,6 +416,30 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
     return status;
 }
 
+/* Note the master that the watched sentinel names; NULL: no sentinel is watched. */
+static void set_watched(hf_discovery *discovery, const hf_address *master) {
+    char *host = master != NULL ? strdup(master->host) : NULL;
+    pthread_mutex_lock(&discovery->mutex);
+    free(discovery->watched.host);
+    discovery->watched = (hf_place){host, master != NULL ? master->port : 0};
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+/* The master that the watched sentinel names. False: the caller asks them all, once in a while,
+ * because another may know better; each time would be a storm by a fleet whose master is away. */
+static bool watched_master(hf_discovery *discovery, hf_address *master) {
+    int64_t now = hf_now();
+    pthread_mutex_lock(&discovery->mutex);
+    const hf_place *place = &discovery->watched;
+    bool named =
+        place->host != NULL && now < discovery->ask_all_at &&
+        hf_address_make(&discovery->address, place->host, place->port, NULL, master) == HF_OK;
+    if (!named)
+        discovery->ask_all_at = hf_after(now, ASK_MS);
+    pthread_mutex_unlock(&discovery->mutex);
+    return named;
+}
+
 /* --------------------------------------------------------------- Threads */
 
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument) {
@@ -481,6 +507,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (status != HF_OK)
             break;
         bool believed = believes(discovery, which, epoch);
+        set_watched(discovery, believed ? &master : NULL);
         bool met = believed && meet_master(discovery, &master);
         hf_address_unmake(&master);
         if (!believed)
@@ -488,6 +515,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         answered = true;
         status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
     }
+    set_watched(discovery, NULL);
     set_watch_fd(discovery, -1);
     hf_sentinel_close(&sentinel);
     return answered;
@@ -520,7 +548,14 @@ static void *run_watch(void *argument) {
 
 static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, int64_t deadline,
                                    hf_connection **connection_out) {
-    hf_status status = connect_by_sentinels(discovery, version, deadline, connection_out);
+    hf_address master;
+    hf_status status;
+    if (watched_master(discovery, &master)) {
+        status = connect_master(discovery, version, &master, deadline, connection_out);
+        hf_address_unmake(&master);
+    } else {
+        status = connect_by_sentinels(discovery, version, deadline, connection_out);
+    }
     /* From the first connection to the last: a client that only asks now and then must not ask the
      * old master either. A thread that cannot be started is, with the next connection. */
     if (status == HF_OK)
@@ -675,6 +710,7 @@ void hf_discovery_look(hf_discovery *discovery) {
 static void free_discovery(hf_discovery *discovery) {
     hf_map_free(discovery->map);
     free(discovery->nodes);
+    free(discovery->watched.host);
     pthread_mutex_destroy(&discovery->mutex);
     hf_tls_free(discovery->tls);
     hf_address_free(&discovery->address);
@@ -700,6 +736,8 @@ static hf_discovery *new_discovery(hf_address *address) {
     discovery->connect_ms = address->options.connect_timeout_ms;
     discovery->watch_fd = discovery->wake_fd = -1;
     discovery->generation = hf_generation();
+    if (address->place_count > 0) /* the clients of a fleet spread */
+        discovery->asked = (size_t)hf_jitter(0, (int64_t)address->place_count);
     pthread_mutex_init(&discovery->mutex, NULL);
     return discovery;
 }

@@ -186,6 +186,32 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
     relay_stop(way);
 }
 
+static int64_t questions(void) {
+    int64_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += sim_redis_calls(servers_sentinel(i), "sentinel|master");
+    return sum;
+}
+
+/* Each connection that is tried again would ask them all, three of them some forty times. */
+static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "g", 10000, HF_ON);
+    hf_hold *hold = held(lock);
+    waiter *w = waiter_start(lock, 60000);
+    sleep_ms(2000);
+    int64_t before = questions();
+    servers_restart(master(), true, INT64_C(5000000000));
+    sleep_ms(5000);
+    assert_in_range(questions() - before, 2, 30);
+    sleep_ms(2000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_planned_failover_loses_no_hold),
@@ -194,6 +220,7 @@ int main(int count, char **words) {
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
         TEST(test_a_subscription_at_another_server_is_found_out),
+        TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
     };
     return RUN_TESTS(tests, count, words);
 }
