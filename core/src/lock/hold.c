@@ -444,7 +444,7 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
             hf_validity_doubts(&hold->validity, lease_ms);
         hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
         if (left_ms >= HF_TTL_NONE)
-            hf_renewal_plan_locked(hold);
+            hf_renewal_shortened_locked(hold);
     }
     if (!replaces || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mode, sent_at, left_ms);

@@ -113,6 +113,11 @@ void hf_renewal_first_locked(hf_hold *hold) {
     hf_renewal_plan_locked(hold);
 }
 
+void hf_renewal_shortened_locked(hf_hold *hold) {
+    hasten(hold);
+    hf_renewal_plan_locked(hold);
+}
+
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
     hf_hold_fails_locked(hold, false);
     hold->renew_at = again_at(hold, sent_at, PART);

@@ -493,6 +493,21 @@ static void test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hol
         hf_lock_close(locks[i]);
 }
 
+/* Each can only shorten, so that what counts is the lease that they replaced: H54. */
+static void test_leases_whose_replacements_cross_are_renewed_in_time(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "cross", 1000, HF_ON);
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_extend_start(hold, 60000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_status(hf_hold_extend_start(hold, 50000, HF_EXTEND_REPLACE, 2), HF_OK);
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(client).status, HF_OK);
+    sleep_ms(3000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -522,6 +537,7 @@ int main(int count, char **words) {
         TEST(test_of_several_a_cancel_counts_while_one_is_confirmed),
         TEST(test_a_release_that_loses_joined_holds_tells_of_its_own),
         TEST(test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hold),
+        TEST(test_leases_whose_replacements_cross_are_renewed_in_time),
     };
     return RUN_TESTS(tests, count, words);
 }
