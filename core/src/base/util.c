@@ -106,7 +106,8 @@ void hf_struct_tell(void *to, const void *from, size_t size) {
 }
 
 int64_t hf_after(int64_t now, int64_t ms) {
-    if (ms < 0 || ms > (HF_NO_DEADLINE - now) / HF_MS)
+    /* now may be before this machine's start, and negative. */
+    if (ms < 0 || ms > HF_NO_DEADLINE / HF_MS || now > HF_NO_DEADLINE - ms * HF_MS)
         return HF_NO_DEADLINE;
     return now + ms * HF_MS;
 }
