@@ -37,7 +37,6 @@
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
 %ignore hf_lock_acquire_all;
-%ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
 %ignore hf_client_stop;
@@ -124,7 +123,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %nodefaultdtor hf_error;
 %immutable hf_error::replicas;
 %immutable hf_error::cause;
-%ignore hf_error::reserved;
+%immutable hf_error::lock;
 %immutable hf_error::message;
 %typemap(jni) char message[ANY] "jbyteArray"
 %typemap(jtype) char message[ANY] "byte[]"
@@ -438,21 +437,42 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
     }
 }
 
-/* hf_hold_join() takes the holds as long[]. */
-%typemap(jni) (hf_hold *const *holds, size_t count) "jlongArray"
-%typemap(jtype) (hf_hold *const *holds, size_t count) "long[]"
-%typemap(jstype) (hf_hold *const *holds, size_t count) "long[]"
-%typemap(javain) (hf_hold *const *holds, size_t count) "$javainput"
-%typemap(in) (hf_hold *const *holds, size_t count) (hf_hold *holds[HF_JOIN_MAX]) {
+/* Several locks are a long[], and their options an array of as many. */
+%{
+/* How many pointers are in the array, of which at most HF_JOIN_MAX are copied. */
+static size_t hf_pointers(JNIEnv *env, jlongArray array, void **to)
+{
     jlong pointers[HF_JOIN_MAX];
-    $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input);
-    jsize fits = $2 <= HF_JOIN_MAX ? (jsize)$2 : 0;
-    (*jenv)->GetLongArrayRegion(jenv, $input, 0, fits, pointers);
+    jsize count = (*env)->GetArrayLength(env, array);
+    jsize fits = count < HF_JOIN_MAX ? count : HF_JOIN_MAX;
+    (*env)->GetLongArrayRegion(env, array, 0, fits, pointers);
     for (jsize i = 0; i < fits; i++)
-        holds[i] = (hf_hold *)(intptr_t)pointers[i];
-    $1 = holds;
+        to[i] = (void *)(intptr_t)pointers[i];
+    return (size_t)count;
 }
-%typemap(argout) (hf_hold *const *holds, size_t count) "" /* they are not an answer */
+%}
+%typemap(jni) (hf_lock *const *locks, size_t count) "jlongArray"
+%typemap(jtype) (hf_lock *const *locks, size_t count) "long[]"
+%typemap(jstype) (hf_lock *const *locks, size_t count) "long[]"
+%typemap(javain) (hf_lock *const *locks, size_t count) "$javainput"
+%typemap(in) (hf_lock *const *locks, size_t count) (void *given[HF_JOIN_MAX]) {
+    $2 = hf_pointers(jenv, $input, given);
+    $1 = (hf_lock **)given;
+}
+%typemap(argout) (hf_lock *const *locks, size_t count) "" /* they are not an answer */
+%typemap(jni) const hf_acquire_options *const *options "jlongArray"
+%typemap(jtype) const hf_acquire_options *const *options "long[]"
+%typemap(jstype) const hf_acquire_options *const *options "hf_acquire_options[]"
+%typemap(javain) const hf_acquire_options *const *options "hf_acquire_options.pointers($javainput)"
+%typemap(in) const hf_acquire_options *const *options (void *given[HF_JOIN_MAX]) {
+    hf_pointers(jenv, $input, given);
+    $1 = (hf_acquire_options **)given;
+}
+%typemap(javacode) struct hf_acquire_options %{
+  static long[] pointers(hf_acquire_options[] all) {
+    return java.util.Arrays.stream(all).mapToLong(hf_acquire_options::getCPtr).toArray();
+  }
+%}
 
 %inline %{
 /* hf_lock_acquire_as() with a brake, or with NULL. */

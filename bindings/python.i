@@ -10,10 +10,9 @@
 %}
 
 /* Not for Python: other functions do the same, or Python does not need them. */
+%ignore hf_error_last;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
-%ignore hf_lock_acquire_all;
-%ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;
 %ignore hf_lock_close;
 %ignore hf_hold_close;
@@ -41,15 +40,22 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* Raises the exception that holdfast._errors makes from a status and this thread's message. */
+/* The cause of a loss, how many replicas had it, or which of several locks it was. */
+static long long hf_detail(int status, const hf_error *error)
+{
+    return status == HF_ELOST ? error->cause : status == HF_EREPLICAS ? error->replicas : error->lock;
+}
+
+/* Raises the exception that holdfast._errors makes from a status and this thread's error. */
 static void hf_raise(int status)
 {
-    /* The message first: the functions called below may call the library. */
+    /* The error first: the functions called below may call the library. */
     const char *text = hf_error_message();
+    long long detail = hf_detail(status, hf_error_last());
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
     PyObject *errors = message ? PyImport_ImportModule("holdfast._errors") : NULL;
     PyObject *error =
-        errors ? PyObject_CallMethod(errors, "error", "iO", status, message) : NULL;
+        errors ? PyObject_CallMethod(errors, "error", "iOL", status, message, detail) : NULL;
     if (error)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(message);
@@ -80,13 +86,6 @@ static void hf_raise(int status)
     $result = Py_BuildValue("is", (int)$1, $1 != HF_OK ? hf_error_message() : "");
 }
 %typemap(out) hf_status hf_once_mark = hf_status hf_once_begin;
-
-/* hf_error_last() answers the number of replicas, or the cause of a loss; the exception has the
- * text. */
-%{
-#define HF_DETAIL(error) ((error)->cause != 0 ? (long long)(error)->cause : (long long)(error)->replicas)
-%}
-%typemap(out) const hf_error * "$result = PyLong_FromLongLong(HF_DETAIL($1));"
 
 /* --------------------------------------------------------------- Signals */
 
@@ -328,24 +327,46 @@ static PyObject *hf_view_tuple(const hf_view *view)
         SWIG_fail;
 }
 
-/* hf_hold_join() takes a list of holds. */
-%typemap(in) (hf_hold *const *holds, size_t count) {
-    $2 = PyList_Check($input) ? (size_t)PyList_Size($input) : 0;
-    $1 = calloc($2 + 1, sizeof(hf_hold *));
-    for (size_t i = 0; $1 && i < $2; i++) {
-        void *hold;
-        PyObject *each = PyList_GetItem($input, (Py_ssize_t)i);
-        if (!SWIG_IsOK(SWIG_ConvertPtr(each, &hold, $descriptor(struct hf_hold *), 0)))
-            SWIG_exception_fail(SWIG_TypeError, "this takes a list of holds");
-        ((hf_hold **)$1)[i] = hold;
-    }
-    if (!$1) {
-        PyErr_NoMemory();
-        SWIG_fail;
+/* Several locks are a list, with a list of their options, and their holds go into a third. */
+%{
+/* How many pointers of that type are in the list; -1: it is none. */
+static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
+{
+    Py_ssize_t count = PyList_Check(list) ? PyList_Size(list) : -1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (i == HF_JOIN_MAX ||
+            !SWIG_IsOK(SWIG_ConvertPtr(PyList_GetItem(list, i), &to[i], type, 0)))
+            return -1;
+    return count;
+}
+%}
+%typemap(in) (hf_lock *const *locks, size_t count) (void *given[HF_JOIN_MAX]) {
+    Py_ssize_t count = hf_pointers($input, $descriptor(struct hf_lock *), given);
+    if (count < 0)
+        SWIG_exception_fail(SWIG_TypeError, "this takes a list of locks");
+    $1 = (hf_lock **)given;
+    $2 = (size_t)count;
+}
+%typemap(argout) (hf_lock *const *locks, size_t count) "" /* they are not an answer */
+%typemap(in) const hf_acquire_options *const *options (void *given[HF_JOIN_MAX]) {
+    if (hf_pointers($input, $descriptor(hf_acquire_options *), given) != (Py_ssize_t)arg2)
+        SWIG_exception_fail(SWIG_TypeError, "this takes a list of options, one for each lock");
+    $1 = (hf_acquire_options **)given;
+}
+%typemap(in) hf_hold **holds_out (hf_hold *holds[HF_JOIN_MAX]) {
+    if (!PyList_Check($input))
+        SWIG_exception_fail(SWIG_TypeError, "the holds go into a list");
+    $1 = holds;
+}
+%typemap(argout) hf_hold **holds_out {
+    for (size_t i = 0; i < arg2; i++) {
+        PyObject *hold = SWIG_NewPointerObj($1[i], $descriptor(struct hf_hold *),
+                                            SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
+        if (hf_append($input, hold))
+            SWIG_fail;
     }
 }
-%typemap(freearg) (hf_hold *const *holds, size_t count) "free((void *)$1);"
-%typemap(argout) (hf_hold *const *holds, size_t count) "" /* they are not an answer */
+
 
 %extend hf_lock {
     ~hf_lock() { hf_lock_close($self); }
@@ -386,7 +407,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas or cause, message,
+/* hf_client_next() answers (kind, status, op, hold's number, hold or None, hf_detail(), message,
  * timeouts, name, how many holds, ms left). */
 %typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
     memset(&completion, 0, sizeof completion);
@@ -406,8 +427,8 @@ static PyObject *hf_view_tuple(const hf_view *view)
     PyObject *message = PyUnicode_DecodeUTF8(
         $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
     $result = Py_BuildValue("iiLLNLNLy#LL", (int)$1->kind, (int)$1->status, (long long)$1->op,
-                            (long long)$1->hold_number, hold, HF_DETAIL(&$1->error),
-                            message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len,
+                            (long long)$1->hold_number, hold,
+                            hf_detail($1->status, &$1->error), message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len,
                             (long long)$1->holds, (long long)$1->left_ms);
 }
 
@@ -435,6 +456,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %blocking(hf_client_ping)
 %blocking(hf_client_survey)
 %blocking(hf_lock_acquire_as)
+%blocking(hf_lock_acquire_all)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)
 %blocking(hf_locks_next)

@@ -102,53 +102,32 @@ class AsyncLock(Bound):
     ) -> AsyncHold:
         lock, who = self._lock, self._who(owner)
         noted = lock._noted(options)
-        handle = await self._won(
+        (handle,) = await self._won(
+            [lock],
             lambda number: lock._call(
                 lock._core.hf_lock_acquire_start, who, milliseconds, noted, number
             ),
             milliseconds,
         )
-        if options is kept and who is not None and self._by_task(owner):
-            self._tasks[who] = weakref.ref(_task())
-        return self._take(handle, options, on_lost, quiet)
+        return self._take(handle, owner, options, on_lost, quiet)
 
-    async def _won(self, begin: Callable[[int], object], milliseconds: int) -> _holdfast.Hold:
-        """Start an acquire, by calling begin() with its number, and wait for its end."""
-        return (await self._ended(begin, milliseconds))[1]
-
-    async def _ended(
-        self, begin: Callable[[int], object], milliseconds: int
-    ) -> tuple[int, _holdfast.Hold, str]:
-        """Wait for its end: the status, the hold or what has an outcome, and why."""
-        notices = self._notices()
-        number, call = notices.start(begin)
-        try:
-            status, handle = await call.wait()
-        except asyncio.CancelledError:
-            notices.cancel(number)
-            _, handle = await call.insist()
-            if handle is not None:  # it got the lock just before
-                with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
-                    await _release(notices, handle).insist()
-            raise
-        except BaseException:  # the task ends with its loop
-            notices.abandon(number, call)
-            raise
-        if handle is None:
-            failed = error(status, call.message, call.reached)
-            if isinstance(failed, LockTimeout):
-                failed = self._lock._waited(failed, milliseconds)
-            raise failed
-        return status, handle, call.message
+    async def _won(
+        self, locks: list[Lock], begin: Callable[[int], object], milliseconds: int
+    ) -> list[_holdfast.Hold]:
+        return [handle for _, handle, _ in await ends(locks, begin, milliseconds)]
 
     def _take(
         self,
         handle: _holdfast.Hold,
+        owner: str | bytes | None,
         options: _holdfast.AcquireOptions,
         on_lost: Callable[[AsyncHold], object] | None,
         quiet: bool | None,
     ) -> AsyncHold:
         lock = self._lock
+        if options is kept and self._by_task(owner):
+            task = _task()
+            self._tasks[lock._client._owner(task)] = weakref.ref(task)
         hold = AsyncHold(lock, handle, options is not kept, lock._quiet if quiet is None else quiet)
         on_lost = on_lost or self._on_lost
         if on_lost is not None:
@@ -161,12 +140,14 @@ class AsyncLock(Bound):
         """Get the turn to make a call, or its outcome: the status, what has it, and why."""
         lock = self._lock
         options = lock._noted(options)
-        return await self._ended(
+        (ended,) = await ends(
+            [lock],
             lambda number: lock._call(
                 lock._core.hf_once_begin_start, milliseconds, options, fingerprint, number
             ),
             milliseconds,
         )
+        return ended
 
     async def acquire(
         self,
@@ -341,6 +322,42 @@ class AsyncLock(Bound):
         )
 
 
+async def ends(
+    locks: list[Lock], begin: Callable[[int], object], milliseconds: int
+) -> list[tuple[int, _holdfast.Hold, str]]:
+    """Start acquires, by calling begin() with the first's number, and wait until all end.
+
+    Answers of each the status, the hold or what has an outcome, and why.
+    """
+    notices = locks[0]._client._notices_here()
+    number, calls = notices.start_several(len(locks), begin)
+    try:
+        # The last first: until that has ended too, the loop may be closed with nothing taken.
+        told = [(call, *await call.wait()) for call in reversed(calls)][::-1]
+    except asyncio.CancelledError:
+        notices.cancel(number)
+        releases = []
+        for call in calls:
+            _, handle = await call.insist()
+            if handle is not None:  # it got the lock just before
+                with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
+                    releases.append(_release(notices, handle))
+        for release in releases:
+            await release.insist()
+        raise
+    except BaseException:  # the task ends with its loop
+        for at, call in enumerate(calls):
+            notices.abandon(number + at, call)
+        raise
+    for call, status, handle in told:
+        if handle is None:
+            failed = error(status, call.message, call.detail)
+            if isinstance(failed, LockTimeout):
+                failed = locks[failed._which]._waited(failed, milliseconds)
+            raise failed
+    return [(status, handle, call.message) for call, status, handle in told if handle is not None]
+
+
 def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
     _, call = notices.start(lambda number: notices.core.hf_hold_release_start(handle, number))
     return call
@@ -350,7 +367,7 @@ async def released(lock: Lock, call: Call) -> None:
     status, _ = await call.wait()
     lock._client._look()
     if status != _holdfast.HF_OK:
-        raise error(status, call.message, call.reached)
+        raise error(status, call.message, call.detail)
 
 
 async def _renewed(
@@ -360,7 +377,7 @@ async def _renewed(
     _, call = notices.start(lambda number: begin(handle, *how, number))
     status, _ = await call.wait()
     if status != _holdfast.HF_OK:
-        raise error(status, call.message, call.reached)
+        raise error(status, call.message, call.detail)
 
 
 @final

@@ -38,6 +38,7 @@ class LockTimeout(LockError, TimeoutError):
     """The name of the lock, as given; empty if the exception came from another program."""
     waited: float = 0.0
     """How long the acquire waited, in seconds: its timeout; 0 if it tried once."""
+    _which = 0  # of several locks
     _look: Callable[[], tuple[Holder, ...]] | None = None
     _holders: tuple[Holder, ...] | None = None
 
@@ -290,18 +291,18 @@ _CLASSES: dict[int, type[Exception]] = {
 }
 
 
-def error(status: int, message: str, detail: int | None = None) -> Exception:
+def error(status: int, message: str, detail: int = 0) -> Exception:
     """Make the exception for a status. The extension calls this.
 
-    detail  How many replicas had it, or why the hold was lost; None: the core's last error says.
+    detail  How many replicas had it, why the hold was lost, or which of several locks was busy.
     """
     while ending and threading.current_thread().daemon:
         time.sleep(60)  # Python stops such threads where they are: that is no error to report
     made = _CLASSES.get(status, LockError)(message)
-    if isinstance(made, (LockNotReplicated, LockLost)):
-        detail = _holdfast.hf_error_last() if detail is None else detail
-        if isinstance(made, LockLost):
-            made.cause = CAUSES.get(detail)
-        else:
-            made.reached = detail
+    if isinstance(made, LockLost):
+        made.cause = CAUSES.get(detail)
+    elif isinstance(made, LockNotReplicated):
+        made.reached = detail
+    elif isinstance(made, LockTimeout):
+        made._which = detail
     return made

@@ -202,9 +202,7 @@ class Lock(Bound):
         options: _holdfast.AcquireOptions,
         got: list[_holdfast.Hold],
     ) -> None:
-        if not self._in_loops:
-            refuse_in_loop(f"lock {self.name!r}")
-        self._hear()
+        self._ready()
         by, who = self._who(owner)
         if milliseconds and in_hub():
             self._try_in_hub(who, options, got)
@@ -212,6 +210,11 @@ class Lock(Bound):
             self._ask(who, milliseconds, options, got)
         if owner is None and self._by_thread and options is kept:
             self._client._watch(by, who)
+
+    def _ready(self) -> None:
+        if not self._in_loops:
+            refuse_in_loop(f"lock {self.name!r}")
+        self._hear()
 
     def _hear(self) -> None:
         if not self._heard:

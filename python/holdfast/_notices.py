@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 import select
@@ -39,7 +40,7 @@ class Call:
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
-        self.reached = 0  # how many replicas had it, if too few did; or why a hold was lost
+        self.detail = 0  # as error() takes it
         self.message = "the client was closed"  # what went wrong, if it did
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
@@ -99,7 +100,7 @@ class Notices:
         # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
         self._anchor = self.core.hf_lock_open(client, b"holdfast", None, anchor)
         self._fd = self.core.hf_client_fd(client)
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(1, _holdfast.HF_JOIN_MAX)  # of several locks: each its own
         self._calls: dict[int, Call] = {}
         # What has a hold that its task has not taken yet: its loop may be closed before.
         self._won: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
@@ -133,18 +134,31 @@ class Notices:
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
         """Start an operation of the running loop, by calling begin() with its number."""
+        number, (call,) = self.start_several(1, begin)
+        return number, call
+
+    def start_several(
+        self, count: int, begin: Callable[[int], object]
+    ) -> tuple[int, tuple[Call, ...]]:
+        """Start as many, which end together, by calling begin() with the first number."""
         loop = asyncio.get_running_loop()
         self.attend(loop)
         number = next(self._numbers)
-        call = self._calls[number] = Call(loop, lambda: self._won.pop(number, None))
+        calls = {
+            each: Call(loop, functools.partial(self._won.pop, each, None))
+            for each in range(number, number + count)
+        }
+        self._calls.update(calls)
         try:
             begin(number)
         except BaseException:
-            self._calls.pop(number, None)  # another thread may have seen the close
+            for each in calls:
+                self._calls.pop(each, None)  # another thread may have seen the close
             raise
         if self._closed:
-            call.end(_holdfast.HF_ECANCELED, None)
-        return number, call
+            for call in calls.values():
+                call.end(_holdfast.HF_ECANCELED, None)
+        return number, tuple(calls.values())
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
         """Start a release without a waiting caller; a later call here looks what came of it."""
@@ -272,7 +286,7 @@ class Notices:
         """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
-                kind, status, op, number, hold, reached, message, timeouts, name, holds, left = (
+                kind, status, op, number, hold, detail, message, timeouts, name, holds, left = (
                     self.core.hf_client_next(self._client)
                 )
                 if kind == _holdfast.HF_KIND_NONE:
@@ -290,7 +304,7 @@ class Notices:
                     if self._troubled is not None:
                         self._troubled(trouble)
                 else:
-                    self._settle(op, status, hold, reached, message)
+                    self._settle(op, status, hold, detail, message)
         except ClosedError:
             with self._starting:
                 first, self._closed = not self._closed, True
@@ -301,7 +315,7 @@ class Notices:
             return False
 
     def _settle(
-        self, op: int, status: int, hold: _holdfast.Hold | None, reached: int, message: str
+        self, op: int, status: int, hold: _holdfast.Hold | None, detail: int, message: str
     ) -> None:
         what = self._later.get(op)
         if what is not None:
@@ -316,7 +330,7 @@ class Notices:
                 raise RuntimeError("no task waits for it")
             if hold is not None:
                 self._won[op] = call
-            call.reached = reached
+            call.detail = detail
             call.message = message
             call.end(status, hold)
         except RuntimeError:  # no task waits, or its loop is closed

@@ -495,7 +495,7 @@ class _AsyncPort:
         status, handle, why = await self._lock._begin(milliseconds, how, self.terms.print)
         self.got.append(handle)
         if status == _holdfast.HF_OK:
-            self.hold = self._lock._take(handle, loose, None, None)
+            self.hold = self._lock._take(handle, None, loose, None, None)
         return status, why
 
     async def mark(self) -> tuple[int, str]:

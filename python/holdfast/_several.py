@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
-import math
 import sys
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -18,8 +15,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
 from ._arguments import encoded, extension, flag, function, patience, wishes
-from ._caller import Inside, refuse_as_job
-from ._errors import ConnectError, LockError, LockLost, LockTimeout
+from ._caller import Inside, in_hub, refuse_as_job
+from ._errors import ForkedError, LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, loose
 from ._options import LockOptions
@@ -36,54 +33,34 @@ Item = TypeVar("Item")
 AnyLock = TypeVar("AnyLock", Lock, AsyncLock)
 
 
-class _Time:
-    """The one deadline of several acquires."""
-
-    def __init__(self, milliseconds: int) -> None:
-        self.milliseconds = milliseconds
-        self._until = time.monotonic() + milliseconds / 1000
-
-    def left(self) -> int:
-        """Give the milliseconds for the next one."""
-        if self.milliseconds <= 0:
-            return self.milliseconds
-        # 0 would say that a lock is busy, not that the time is up.
-        return max(1, math.ceil((self._until - time.monotonic()) * 1000))
-
-    def check(self, lost: LockLost, locks: Iterable[Lock], got: list[_holdfast.Hold]) -> None:
-        """Refuse to begin again if the time is up."""
-        if self.milliseconds < 0 or time.monotonic() < self._until:
-            return
-        ends = [
-            (lock, lock._core.hf_hold_cause(handle))
-            for lock, handle in zip(locks, got, strict=True)
-        ]
-        causes = [cause for _, cause in ends]
-        if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # no other owner need hold one
-            raise ConnectError(
-                "a lease ended before the server could be told to renew it, while the other locks"
-                f" were waited for: {lost}"
-            ) from None
-        ended = next((lock for lock, cause in ends if cause != _holdfast.HF_CAUSE_NONE), ends[0][0])
-        busy = LockTimeout(
-            f"a lease ended while the other locks were waited for, and the time is up: {lost}"
-        )
-        raise ended._waited(busy, self.milliseconds) from None
-
-
-def in_order(names: Names) -> list[int]:
-    """Check the names, and give their places in the order in which every caller takes them."""
-    coded = {encoded("name", name): place for place, name in enumerate(names)}
+def check_names(names: Names) -> None:
+    """Refuse names that cannot be held together."""
     if not 1 <= len(names) <= _holdfast.HF_JOIN_MAX:
         raise ValueError(f"{len(names)} locks: it takes 1 to {_holdfast.HF_JOIN_MAX} at once")
-    if len(coded) < len(names):
+    if len({encoded("name", name) for name in names}) < len(names):
         raise ValueError(f"a lock is given twice among {names!r}")
-    return [coded[name] for name in sorted(coded)]
 
 
 def plain(lock: Lock | AsyncLock) -> Lock:
     """Give the Lock of an AsyncLock, or the Lock itself."""
     return lock._lock if isinstance(lock, AsyncLock) else lock
+
+
+def call(
+    locks: list[Lock],
+    function: Callable[..., object],
+    who: bytes | None,
+    milliseconds: int,
+    options: _holdfast.AcquireOptions,
+    last: object,
+) -> None:
+    noted = [lock._noted(options) for lock in locks]
+    try:
+        function([lock._handle for lock in locks], who, milliseconds, noted, last)
+    except ForkedError:
+        for lock in locks:
+            lock._handle = lock._open()
+        function([lock._handle for lock in locks], who, milliseconds, noted, last)
 
 
 def check_lock(lock: Lock | AsyncLock, kind: type[Lock | AsyncLock], client: Client) -> None:
@@ -116,11 +93,10 @@ def try_all(items: Iterable[Item], work: Callable[[Item], None]) -> None:
 class BaseHolds(Bound, Generic[AnyHold]):
     """The properties of holds that were acquired together. They send nothing."""
 
-    __slots__ = ("__weakref__", "_entered", "_holds", "_names", "_quiet")
+    __slots__ = ("__weakref__", "_entered", "_holds", "_quiet")
 
-    def __init__(self, names: Names, holds: list[AnyHold], quiet: bool) -> None:
+    def __init__(self, holds: list[AnyHold], quiet: bool) -> None:
         """Only locks_all() makes this object."""
-        self._names = names
         self._holds = {hold._lock.name: hold for hold in holds}
         self._quiet = quiet
         self._entered = False
@@ -128,12 +104,12 @@ class BaseHolds(Bound, Generic[AnyHold]):
     @property
     def holds(self) -> dict[str | bytes, AnyHold]:
         """Each hold by its name, in the order in which the names were given."""
-        return {name: self._holds[name] for name in self._names}
+        return dict(self._holds)
 
     @property
     def fences(self) -> dict[str | bytes, int]:
         """Each fence by its name: every lock has its own."""
-        return {name: self._holds[name].fence for name in self._names}
+        return {name: hold.fence for name, hold in self._holds.items()}
 
     @property
     def remaining(self) -> float | None:
@@ -165,7 +141,7 @@ class BaseHolds(Bound, Generic[AnyHold]):
         self._entered = True
 
     def _standing(self) -> list[AnyHold]:
-        """Give those that were not released, the last taken first."""
+        """Give those that were not released, the last given first."""
         return [each for each in reversed(self._holds.values()) if each.state != "released"]
 
     def _one(self) -> AnyHold:
@@ -289,15 +265,14 @@ class BaseLocks(Bound, Generic[AnyLock]):
         self.names = tuple(
             each.name if isinstance(each, (Lock, AsyncLock)) else each for each in given
         )
-        order = in_order(self.names)
+        check_names(self.names)
         named = len(given) > sum(isinstance(each, (Lock, AsyncLock)) for each in given)
         if not named and dataclasses.replace(alone, raise_on_lost=True) != LockOptions():
             raise ValueError("the options do nothing: they are for names, and no name is given")
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
         self._locks: list[AnyLock] = [
-            opened(each, alone) if isinstance(each, (str, bytes)) else each
-            for each in (given[place] for place in order)
+            opened(each, alone) if isinstance(each, (str, bytes)) else each for each in given
         ]
         wishes = {(lock.owner, plain(lock)._choices.reentrant) for lock in self._locks}
         if len(wishes) > 1:
@@ -332,7 +307,7 @@ class LocksAll(BaseLocks[Lock]):
     All or none, within one deadline. They are taken in the order of the bytes of their names,
     so callers that give them in other orders do not wait for each other for ever; a caller that
     holds one of them already may. If the lease of one ends while the next are waited for, all is
-    begun again. Owners and exceptions are those of Lock.
+    begun again, after a pause. Owners and exceptions are those of Lock.
     """
 
     __slots__ = ("_inside",)
@@ -355,46 +330,50 @@ class LocksAll(BaseLocks[Lock]):
         on_lost: Callable[[Holds], object] | None = None,
         quiet: bool | None = None,
     ) -> Holds:
-        limit = _Time(milliseconds)
-        while True:
-            try:
-                return self._once(limit, owner, options, on_lost, quiet)
-            except LockLost:
-                continue  # a lease ended while the next were waited for: all again
-
-    def _once(
-        self,
-        limit: _Time,
-        owner: str | bytes | None,
-        options: _holdfast.AcquireOptions,
-        on_lost: Callable[[Holds], object] | None,
-        quiet: bool | None,
-    ) -> Holds:
         got: list[_holdfast.Hold] = []
-        core = self._locks[0]._core
         try:
-            for lock in self._locks:
-                try:
-                    lock._win(limit.left(), owner, options, got)
-                except LockTimeout as busy:
-                    raise lock._waited(busy, limit.milliseconds) from None
-            try:
-                core.hf_hold_join(got)
-            except LockLost as lost:
-                limit.check(lost, self._locks, got)
-                raise
+            self._win(milliseconds, owner, options, got)
             quiet = self._quiet if quiet is None else quiet
             pairs = zip(self._locks, got, strict=True)
-            each = [Hold(lock, handle, options is loose, quiet) for lock, handle in pairs]
-            holds = Holds(self.names, each, quiet)
+            holds = Holds([Hold(lock, won, options is loose, quiet) for lock, won in pairs], quiet)
             if on_lost := on_lost or self._on_lost:
                 notices = self._locks[0]._client._notices_here()
                 notices.listen()
                 holds._tell(notices.elsewhere(on_lost), Hold._watch)
         except BaseException:
-            give_back(core, got)
+            give_back(self._locks[0]._core, got)
             raise
         return holds
+
+    def _win(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _holdfast.AcquireOptions,
+        got: list[_holdfast.Hold],
+    ) -> None:
+        for lock in self._locks:
+            lock._ready()
+        first = self._locks[0]
+        by, who = first._who(owner)
+        hub = milliseconds != 0 and in_hub()
+        try:
+            self._ask(who, 0 if hub else milliseconds, options, got)
+        except LockTimeout as busy:
+            lock = self._locks[busy._which]
+            raise (lock._no_wait_in_hub() if hub else lock._waited(busy, milliseconds)) from None
+        if owner is None and first._by_thread and options is kept:
+            first._client._watch(by, who)
+
+    def _ask(
+        self,
+        who: bytes | None,
+        milliseconds: int,
+        options: _holdfast.AcquireOptions,
+        got: list[_holdfast.Hold],
+    ) -> None:
+        core = self._locks[0]._core
+        call(self._locks, core.hf_lock_acquire_all, who, milliseconds, options, got)
 
     def acquire(
         self,
@@ -493,16 +472,6 @@ async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) 
         raise failed
 
 
-async def _give_back(holds: list[AsyncHold]) -> None:
-    """Release them all, even if the task is cancelled again."""
-    calls = []
-    for hold in holds:
-        with contextlib.suppress(LockError):
-            calls.append(hold._start_release())
-    for call in calls:
-        await call.insist()
-
-
 @final
 class AsyncHolds(BaseHolds[AsyncHold]):
     """Holds of several locks, which belong together: losing one is losing all."""
@@ -589,29 +558,21 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         on_lost: Callable[[AsyncHolds], object] | None = None,
         quiet: bool | None = None,
     ) -> AsyncHolds:
-        limit = _Time(milliseconds)
         quiet = self._quiet if quiet is None else quiet
-        on_lost = on_lost or self._on_lost
-        while True:
-            each: list[AsyncHold] = []
-            try:
-                for lock in self._locks:
-                    left = limit.left()
-                    each.append(await lock._acquire(left, owner, options, None, quiet))
-                handles = [hold._handle for hold in each]
-                try:
-                    each[0]._core.hf_hold_join(handles)
-                except LockLost as lost:
-                    limit.check(lost, map(plain, self._locks), handles)
-                    raise
-                holds = AsyncHolds(self.names, each, quiet)
-                if on_lost is not None:
-                    holds._tell(on_lost, AsyncHold._tell)
-                return holds
-            except BaseException as failed:
-                await _give_back(each)
-                if not isinstance(failed, LockLost):
-                    raise
+        locks, who = list(map(plain, self._locks)), self._locks[0]._who(owner)
+        start = locks[0]._core.hf_lock_acquire_all_start
+        got = await self._locks[0]._won(
+            locks,
+            lambda number: call(locks, start, who, milliseconds, options, number),
+            milliseconds,
+        )
+        pairs = zip(self._locks, got, strict=True)
+        holds = AsyncHolds(
+            [each._take(won, owner, options, None, quiet) for each, won in pairs], quiet
+        )
+        if on_lost := on_lost or self._on_lost:
+            holds._tell(on_lost, AsyncHold._tell)
+        return holds
 
     async def acquire(
         self,

@@ -20,7 +20,7 @@ from ._hold import Hold
 from ._leader import BaseLeader
 from ._lock import Lock, full
 from ._once import _AsyncPort, _Port
-from ._several import AsyncHolds, AsyncLocksAll, Holds, LocksAll
+from ._several import AsyncHolds, AsyncLocksAll, BaseLocks, Holds, LocksAll
 from ._stats import shown
 
 Method = Callable[..., Any]
@@ -46,7 +46,9 @@ class Spans:
     def install(self) -> None:
         """Put spans around the methods through which all acquires, holds, calls and terms go."""
         self._wrap(Lock, "_win", self._waiting)
+        self._wrap(LocksAll, "_win", self._waiting)
         self._wrap(AsyncLock, "_acquire", self._awaiting)
+        self._wrap(AsyncLocksAll, "_acquire", self._awaiting)
         self._wrap(Lock, "_begin", self._beginning)
         self._wrap(AsyncLock, "_begin", self._awaiting_turn)
         self._wrap(_Port, "call", self._calling)
@@ -85,10 +87,10 @@ class Spans:
     # ------------------------------------------------------------------ Waits
 
     @contextlib.contextmanager
-    def _wait(self, name: str | bytes, milliseconds: int) -> Iterator[trace.Span]:
+    def _wait(self, names: Any, milliseconds: int) -> Iterator[trace.Span]:
         """Make the span of an acquire: a try that finds the lock busy is no error."""
         busy: LockTimeout | None = None
-        with self.span("wait", name) as span:
+        with self.span("wait", names) as span:
             try:
                 yield span
             except LockTimeout as failed:
@@ -100,17 +102,17 @@ class Spans:
             raise busy
 
     def _waiting(self, win: Method) -> Method:
-        def waits(lock: Lock, milliseconds: int, *rest: Any) -> None:
-            with self._wait(lock.name, milliseconds):
+        def waits(lock: Lock | LocksAll, milliseconds: int, *rest: Any) -> None:
+            with self._wait(_names(lock), milliseconds):
                 win(lock, milliseconds, *rest)
 
         return waits
 
     def _awaiting(self, acquire: Method) -> Method:
-        async def awaits(lock: AsyncLock, milliseconds: int, *rest: Any) -> Any:
+        async def awaits(lock: AsyncLock | AsyncLocksAll, milliseconds: int, *rest: Any) -> Any:
             if any(each is full for each in rest):  # a candidate of an election waits for hours
                 return await acquire(lock, milliseconds, *rest)
-            with self._wait(lock.name, milliseconds):
+            with self._wait(_names(lock), milliseconds):
                 return await acquire(lock, milliseconds, *rest)
 
         return awaits
@@ -241,6 +243,10 @@ class _Block:
         self._span.end()
         if context.get_current() is self._context:  # else another thread leaves the block
             context.detach(self._token)
+
+
+def _names(lock: Lock | AsyncLock | LocksAll | AsyncLocksAll) -> Any:
+    return lock.names if isinstance(lock, BaseLocks) else lock.name
 
 
 def text(name: str | bytes) -> str:

@@ -792,6 +792,38 @@ static void test_several_started_are_cancelled_by_any_of_their_numbers(void **st
     assert_nothing_left();
 }
 
+static void test_of_several_started_none_is_held_when_the_refusal_is_told(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 0; i < 20; i++) {
+        start_both(0, 1);
+        hf_completion refusal = completion_within(client, 4000);
+        assert_int_equal(NUMBER("EXISTS a"), 0);
+        assert_int_equal(refusal.error.lock, 0); /* k */
+        told_acquired(2, HF_EBUSY, 4000);
+    }
+    give_back(hold, HF_OK);
+    assert_nothing_left();
+}
+
+/* k would wait for its own caller, and a for none. */
+static void test_each_of_several_started_has_its_options(void **state) {
+    (void)state;
+    hf_acquire_options holds = {.size = sizeof holds, .flags = HF_ACQUIRE_HOLDS};
+    const hf_acquire_options *options[] = {NULL, &holds};
+    hf_lock *a = must_lock(client, "a", NULL), *locks[] = {a, lock};
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, HF_FOREVER, options, 1), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        hf_completion refusal = completion_within(client, 4000);
+        assert_status(refusal.status, HF_EDEADLOCK);
+        assert_int_equal(refusal.error.lock, 1);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(a);
+    assert_nothing_left();
+}
+
 static void test_several_started_are_told_of_the_close_and_leave_nothing(void **state) {
     (void)state;
     hf_hold *hold = held(theirs);
@@ -857,6 +889,8 @@ int main(int count, char **words) {
         TEST(test_several_started_at_once_are_told_together_in_the_callers_order),
         TEST(test_of_several_started_all_are_refused_or_none),
         TEST(test_several_started_are_cancelled_by_any_of_their_numbers),
+        TEST(test_of_several_started_none_is_held_when_the_refusal_is_told),
+        TEST(test_each_of_several_started_has_its_options),
         TEST(test_several_started_are_told_of_the_close_and_leave_nothing),
         TEST(test_several_started_begin_again_when_a_lease_has_ended),
         TEST(test_closing_ends_every_operation_with_its_completion),

@@ -93,11 +93,13 @@ typedef struct call {
     hf_lock *locks[2];
     hf_hold *got[2];
     hf_status status;
+    hf_error error;
 } call;
 
 static void *run_call(void *argument) {
     call *mine = argument;
     mine->status = hf_lock_acquire_all(mine->locks, 2, NULL, 0, 0, NULL, mine->got);
+    mine->error = *hf_error_last();
     return NULL;
 }
 
@@ -140,7 +142,7 @@ static void test_a_lease_that_ends_in_an_outage_is_told_as_that(void **state) {
     hf_lock *brief = must_lock(
         client, "a",
         &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = 300, .renew = HF_ON});
-    call first = {.locks = {brief, locks[1]}};
+    call first = {.locks = {locks[1], brief}};
     proxy_next(way, HOLD_REPLY, "\r\nb\r\n");
     pthread_create(&first.thread, NULL, run_call, &first);
     assert_soon(atomic_load(&way->mishaps) == 1);
@@ -151,6 +153,26 @@ static void test_a_lease_that_ends_in_an_outage_is_told_as_that(void **state) {
     atomic_store(&way->holds_reply, false);
     pthread_join(first.thread, NULL);
     assert_status(first.status, HF_ECONNECT);
+    assert_int_equal(first.error.lock, 1);
+    assert_soon(is_free(theirs[0]) && is_free(theirs[1]));
+    hf_lock_close(brief);
+    close_all();
+}
+
+static void test_a_lease_that_ends_on_the_way_to_the_next_is_named(void **state) {
+    (void)state;
+    open_all();
+    hf_lock *brief = lease_lock(client, "a", 100, HF_OFF);
+    call first = {.locks = {locks[1], brief}};
+    proxy_next(way, HOLD_REPLY, "\r\nb\r\n");
+    pthread_create(&first.thread, NULL, run_call, &first);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    sleep_ms(150);
+    atomic_store(&way->holds_reply, false);
+    pthread_join(first.thread, NULL);
+    assert_status(first.status, HF_EBUSY);
+    assert_int_equal(first.error.lock, 1);
+    assert_non_null(strstr(first.error.message, "the lease of lock 'a' ended"));
     assert_soon(is_free(theirs[0]) && is_free(theirs[1]));
     hf_lock_close(brief);
     close_all();
@@ -231,6 +253,7 @@ int main(int count, char **words) {
         TEST(test_a_cut_connection_leaves_all_or_nothing),
         TEST(test_a_lost_answer_in_between_leaves_nothing),
         TEST(test_a_lease_that_ends_in_an_outage_is_told_as_that),
+        TEST(test_a_lease_that_ends_on_the_way_to_the_next_is_named),
         TEST(test_a_holder_that_is_killed_leaves_both_to_their_leases),
         TEST(test_a_paused_holder_knows_that_it_has_lost_both),
     };

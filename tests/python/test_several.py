@@ -162,54 +162,48 @@ def test_all_are_kept(client: holdfast.Client, other: holdfast.Client, names: li
     assert free(other, names)
 
 
-def test_an_outage_is_not_told_as_a_busy_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_begin_again_in_memory_when_a_lease_has_ended() -> None:
     server = MemoryServer()
-    win = holdfast.Lock._win
-
-    def win_late(lock: holdfast.Lock, *arguments: Any) -> None:
-        if lock.name == "b":  # and meanwhile the lease of "a" cannot be renewed
-            server.stop()
-            until(lambda: client.stats().lost["unreachable"])
-            server.start()
-        win(lock, *arguments)
-
-    monkeypatch.setattr(holdfast.Lock, "_win", win_late)
-    with server.connect() as client:
-        with pytest.raises(holdfast.ConnectError, match="told to renew it"):
-            client.locks_all("a", "b", lease=0.2, renew=True).hold(timeout=0)
-        assert not client.lock("b").locked()
+    with server.connect() as client, server.connect() as other:
+        with other.lock("b"):
+            waiter = Thread(lambda: client.locks_all("b", "a", lease=0.5, renew=False).hold())
+            until(lambda: other.lock("b").inspect().waiters)
+            server.advance(1)
+            assert not other.lock("a").locked()
+        holds = waiter.finish()
+        assert isinstance(holds, holdfast.Holds)
+        assert holds.valid
+        holds.release()
 
 
-def test_a_lease_that_ended_is_named_by_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    win, acquire = holdfast.Lock._win, holdfast.AsyncLock._acquire
+@pytest.mark.redis
+def test_leases_shorter_than_the_waits_cost_few_requests(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+    waits: list[bool] = []
+    over = threading.Event()
 
-    def win_late(lock: holdfast.Lock, *arguments: Any) -> None:
-        if lock.name == "b":  # and meanwhile the lease of "a" ends
-            until(lambda: not client.lock("a").locked())
-        win(lock, *arguments)
+    def wait() -> None:
+        with pytest.raises(holdfast.LockTimeout):
+            client.locks_all(a, b, lease=0.01, renew=False).hold(timeout=3)
+        over.set()
 
-    async def acquire_late(lock: holdfast.AsyncLock, *arguments: Any) -> Any:
-        if lock.name == "b":
-            until(lambda: not client.lock("a").locked())
-        return await acquire(lock, *arguments)
+    def hold(owner: str) -> None:  # in turn: three of them are before who asks for "b"
+        lock = other.lock(b, owner=owner)
+        while not over.is_set():
+            with lock:
+                time.sleep(0.015)
+                waits.append(lock.inspect().waiters > 3)
 
-    def timed_out(busy: holdfast.LockTimeout) -> None:
-        assert "a lease ended while the other locks were waited for" in str(busy)
-        assert (busy.name, busy.waited, busy.holders) == ("a", 0, ())
-        assert not client.lock("b").locked()
-
-    async def task() -> None:
-        with pytest.raises(holdfast.LockTimeout) as late:
-            await client.aio.locks_all("a", "b", lease=0.05, renew=False).hold(timeout=0)
-        timed_out(late.value)
-
-    monkeypatch.setattr(holdfast.Lock, "_win", win_late)
-    monkeypatch.setattr(holdfast.AsyncLock, "_acquire", acquire_late)
-    with MemoryServer().connect() as client:
-        with pytest.raises(holdfast.LockTimeout) as late:
-            client.locks_all("a", "b", lease=0.05, renew=False).hold(timeout=0)
-        timed_out(late.value)
-        asyncio.run(task())
+    with other.lock(b, owner="first"):
+        holders = [Thread(lambda owner=owner: hold(owner)) for owner in "wxyz"]  # type: ignore[misc]
+        until(lambda: other.lock(b).inspect().waiters == 4)
+        waiter = Thread(wait)
+        until(lambda: other.lock(b).inspect().waiters == 5)
+    for thread in (waiter, *holders):
+        thread.finish()
+    assert 1 <= sum(waits) <= 80
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

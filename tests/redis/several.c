@@ -88,6 +88,7 @@ static void test_one_that_is_busy_leaves_nothing(void **state) {
     hf_hold *busy = held(his[1]);
     assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, NULL, holds), HF_EBUSY);
     assert_message("'b'");
+    assert_int_equal(hf_error_last()->lock, 1);
     assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 50, NULL, holds), HF_ETIMEOUT);
     assert_message("'b'");
     for (int i = 0; i < NAMES; i++)
@@ -111,26 +112,6 @@ static void test_bad_input_is_refused_and_nothing_taken(void **state) {
     assert_status(hf_lock_acquire_all(hers, 2, NULL, 0, 0, NULL, NULL), HF_EINVAL);
     assert_status(hf_lock_acquire_all(hers, 2, NULL, 0, -2, NULL, holds), HF_EINVAL);
     assert_all_free();
-}
-
-static void test_only_holds_that_stand_are_joined_and_once(void **state) {
-    (void)state;
-    hf_hold *one = held(hers[0]), *other = held(hers[1]), *stranger = held(his[2]);
-    assert_status(hf_hold_join((hf_hold *[]){one, stranger}, 2), HF_EINVAL);
-    assert_status(hf_hold_join((hf_hold *[]){one, one}, 2), HF_EINVAL);
-    assert_status(hf_hold_join((hf_hold *[]){one, NULL}, 2), HF_EINVAL);
-    assert_status(hf_hold_join(NULL, 1), HF_EINVAL);
-    assert_status(hf_hold_join((hf_hold *[]){one, other}, 2), HF_OK);
-    assert_status(hf_hold_join((hf_hold *[]){one, other}, 2), HF_EINVAL);
-    assert_status(hf_hold_release(one), HF_OK);
-    assert_status(hf_hold_join((hf_hold *[]){one, other}, 2), HF_ENOTHELD);
-    assert_status(hf_hold_join((hf_hold *[]){other}, 1), HF_OK); /* alone, it is in no group */
-    assert_status(hf_lock_break(his[1], hf_hold_fence(other), 0), HF_OK);
-    assert_status(hf_hold_check(other), HF_ELOST);
-    assert_status(hf_hold_join((hf_hold *[]){other}, 1), HF_ELOST);
-    hf_hold_close(one);
-    hf_hold_close(other);
-    give_back(stranger, HF_OK);
 }
 
 static void test_losing_one_is_losing_all(void **state) {
@@ -296,11 +277,12 @@ static void test_leases_that_always_end_too_soon_time_out_and_leave_nothing(void
 static void test_holds_left_with_the_client_are_released_there(void **state) {
     (void)state;
     hf_acquire_options kept_there = {.size = sizeof kept_there, .flags = HF_ACQUIRE_KEEP};
+    const hf_acquire_options *each[NAMES] = {&kept_there, &kept_there, &kept_there};
     hf_hold *busy = held(his[2]);
-    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, &kept_there, holds), HF_EBUSY);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, each, holds), HF_EBUSY);
     assert_status(hf_lock_release(hers[0]), HF_ENOTHELD);
     give_back(busy, HF_OK);
-    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, &kept_there, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, each, holds), HF_OK);
     for (int i = 0; i < NAMES; i++)
         assert_status(hf_lock_release(hers[i]), HF_OK);
     assert_all_free();
@@ -314,7 +296,6 @@ static void test_a_closed_client_releases_all(void **state) {
     ann = NULL;
     assert_all_free();
     assert_int_equal(hf_hold_state(holds[0]), HF_STATE_RELEASED);
-    assert_status(hf_hold_join(holds, NAMES), HF_ECLOSED);
     assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, NULL, none), HF_ECLOSED);
 }
 
@@ -372,7 +353,6 @@ int main(int count, char **words) {
         TEST(test_all_are_held_each_with_its_own_fence),
         TEST(test_one_that_is_busy_leaves_nothing),
         TEST(test_bad_input_is_refused_and_nothing_taken),
-        TEST(test_only_holds_that_stand_are_joined_and_once),
         TEST(test_losing_one_is_losing_all),
         TEST(test_one_whose_lease_ends_ends_all_without_a_call),
         TEST(test_a_release_that_finds_a_lease_over_loses_the_others),

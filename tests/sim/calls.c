@@ -212,26 +212,6 @@ void acquire_for_owner(program *p) {
     }
 }
 
-void join(program *p) {
-    int first = p->count - 2;
-    if (first < 0)
-        return;
-    mine *two = &p->holds[first];
-    hf_hold *holds[] = {two[0].hold, two[1].hold};
-    if (two[0].joined || two[1].joined)
-        return;
-    for (int i = 0; i < 2; i++) /* from now on the least counts for both */
-        judge_forget(two[i].belief);
-    hf_status status = hf_hold_join(holds, 2);
-    sim_trace("join of %s and %s: %s", two[0].key, two[1].key, hf_status_name(status));
-    for (int i = 0; i < 2; i++) {
-        two[i].joined = status == HF_OK;
-        if (two[i].joined)
-            judge_join(two[i].belief, two[1 - i].belief);
-        believe(&two[i], 0);
-    }
-}
-
 /* ---------------------------------------------------------------- Looking */
 
 void walk(program *p) {

@@ -250,11 +250,7 @@ void judge_shorten(belief *b) {
             judge_forget(other);
 }
 
-void judge_join(belief *b, const belief *other) {
-    b->joined = true;
-    b->excused = b->excused || other->excused;
-    b->began = b->began < other->began ? b->began : other->began;
-}
+void judge_join(belief *b) { b->joined = true; }
 
 void judge_over(belief *b) {
     if (b->next != NULL)

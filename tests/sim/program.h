@@ -77,7 +77,6 @@ bool most_once(const char *key);
 /* Is the call made already, or failed, or begun? */
 bool has_outcome(hf_status status);
 void acquire_for_owner(program *p);
-void join(program *p);
 void walk(program *p);
 void tell(program *p);
 void brake(program *p);

@@ -39,7 +39,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
     limits_granted(key, options, began);
     if (joined)
-        judge_join(m->belief, m->belief);
+        judge_join(m->belief);
     believe(m, began);
     sim_trace("holds %s with fence %lld", key, (long long)hf_hold_fence(hold));
     return m;
@@ -360,27 +360,24 @@ static void step(program *p) {
         acquire_for_owner(p);
         break;
     case 12:
-        join(p);
-        break;
-    case 13:
         walk(p);
         break;
-    case 14:
+    case 13:
         tell(p);
         break;
-    case 15:
+    case 14:
         brake(p);
         break;
-    case 16:
+    case 15:
         be_cancelled(p);
         break;
-    case 17:
+    case 16:
         split(p);
         break;
-    case 18:
+    case 17:
         break_lock(p);
         break;
-    case 19:
+    case 18:
         set_limit(p);
         break;
     default:
@@ -497,8 +494,9 @@ static void start_several(loop *l) {
         opened += locks[i] != NULL;
     }
     l->base.uncounted = true;
-    for (int i = 0; i < count; i++)
-        l->ops[l->count + i].bound = bound_of(timeout, &slowest);
+    int64_t bound = bound_of(timeout, &slowest);
+    for (int i = 0; i < count; i++) /* all that it had are released together */
+        l->ops[l->count + i].bound = bound < 0 || count == 1 ? bound : bound + patience();
     if (opened == count &&
         hf_lock_acquire_all_start(locks, (size_t)count, NULL, 0, timeout, NULL, op) == HF_OK) {
         for (int i = 0; i < count; i++)

@@ -16,7 +16,7 @@ typedef struct workload {
     bool endless, starts, interrupts, cancels, lazy, counts, heals;
     struct {
         int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, owner,
-            join, walk, tell, brake, cancel, split, break_, limit;
+            walk, tell, brake, cancel, split, break_, limit;
     } weights;
     int permits; /* of all shared holds; 0: no limit */
     double shared, owned, nested, tries, forever, renewed, max_hold, closes, abandons, replicated,

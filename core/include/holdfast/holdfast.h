@@ -172,7 +172,8 @@ typedef struct hf_error {
     int64_t replicas;
     /** With HF_ELOST: HF_CAUSE_*, why the hold was lost; HF_CAUSE_NONE if that is not known. */
     int32_t cause;
-    int32_t reserved;
+    /** With hf_lock_acquire_all(): the index of the lock that the message is about; otherwise 0. */
+    int32_t lock;
     /** The text that hf_error_message() returns. */
     char message[HF_MESSAGE_MAX];
 } hf_error;
@@ -794,7 +795,7 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
                                     int64_t timeout_ms, const hf_acquire_options *options,
                                     hf_hold **hold_out);
 
-/** The maximum number of locks or holds to join. */
+/** The maximum number of locks of hf_lock_acquire_all(). */
 #define HF_JOIN_MAX 100
 
 /**
@@ -807,22 +808,27 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  * call waits for the next ones, the call starts over, within the deadline, after a pause that grows
  * to a second: the lease must be longer than the round trips for all locks.
  *
- * The holds are joined, as by hf_hold_join(): if one is lost, all are lost. Each hold has its own
- * fence. Release each hold with hf_hold_release(), in any order.
+ * The holds are joined: if one is lost, all are lost. As soon as one hold is lost, or found to be
+ * lost, the others are lost too, for the same cause: a completion reports each loss, and the holds
+ * are released on the server in the background. hf_hold_remaining_ms() returns the minimum of all.
+ * If a hold is released, kept, handed over or closed, the others stay joined without it. Each hold
+ * has its own fence. Release each hold with hf_hold_release(), in any order.
  *
  * @param locks    Locks of one client, no two of the same name; exclusive and shared ones may be
  * mixed.
  * @param count    1 to HF_JOIN_MAX.
  * @param owner    For each lock, as for hf_lock_acquire_as().
  * @param timeout_ms  Milliseconds; 0 tries each lock once, HF_FOREVER waits without limit.
- * @param options  For each lock; NULL for the defaults.
+ * @param options  `count` pointers, in the order of `locks`; NULL, in the array or in its place,
+ *                 for the defaults.
  * @param[out] holds_out  Receives `count` holds, in the order of `locks`; or `count` NULLs if the
  *                        call does not return HF_OK.
  * @retval HF_OK      All are held.
  * @retval HF_EINVAL  Two locks have the same name, the locks belong to different clients, or as
  *                    hf_lock_acquire_as(). Nothing is held.
  * @retval others     As hf_lock_acquire_as(), for the first lock that could not be acquired; the
- *                    message names it. Nothing is held, except as described there for HF_EUNKNOWN.
+ *                    message names it, and hf_error.lock is its index. Nothing is held, except as
+ *                    described there for HF_EUNKNOWN.
  *                    HF_ECONNECT also if a lease ended during an outage and the timeout has passed.
  *
  * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms for the wait, and one
@@ -830,7 +836,7 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  */
 HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
                                      size_t owner_len, int64_t timeout_ms,
-                                     const hf_acquire_options *options, hf_hold **holds_out);
+                                     const hf_acquire_options *const *options, hf_hold **holds_out);
 
 /**
  * Release the newest hold that the caller left with the client. The same owner acquired it with
@@ -1544,8 +1550,9 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
 /**
  * Start hf_lock_acquire_all(). If, and only if, this function returns HF_OK, `count`
  * HF_KIND_ACQUIRE completions follow, all at once: for locks[i] the one with the number op + i.
- * Either each has HF_OK and its hold, or each has the same other status and nothing is held.
- * hf_op_cancel() with any of the numbers cancels all.
+ * Either each has HF_OK and its hold, or each has the same other status and error, and nothing is
+ * held: they follow when the locks acquired before are released, or the server has not answered
+ * within connect_timeout_ms. hf_op_cancel() with any of the numbers cancels all.
  *
  * @param op  The first of `count` numbers, which the caller uses for no other operation that is
  *            under way.
@@ -1555,7 +1562,7 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
  */
 HF_API hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
                                            size_t owner_len, int64_t timeout_ms,
-                                           const hf_acquire_options *options, int64_t op);
+                                           const hf_acquire_options *const *options, int64_t op);
 
 /**
  * Start hf_hold_release(). Locally the hold ends at once. An HF_KIND_RELEASE completion follows if,
@@ -1960,27 +1967,6 @@ HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t own
  */
 HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
                                 size_t capacity, size_t *name_len_out);
-
-/**
- * Join holds: from now on, if one is lost, all are lost. As soon as one hold is lost, or found to
- * be lost, the others are lost too, for the same cause: a completion reports each loss, and the
- * holds are released on the server in the background. hf_hold_remaining_ms() returns the minimum of
- * all. If a hold is released, kept, handed over or closed, the others stay joined without it.
- *
- * For bindings that implement their own waits; otherwise use hf_lock_acquire_all().
- *
- * @param holds  Holds of one client, without duplicates, none of them joined yet.
- * @param count  1 to HF_JOIN_MAX.
- * @retval HF_OK        The holds are joined, and all are held.
- * @retval HF_EINVAL    The holds do not meet these conditions. Nothing was changed, as with the
- *                      statuses below.
- * @retval HF_ELOST     A hold is lost.
- * @retval HF_ENOTHELD  A hold was released.
- * @retval HF_ECLOSED, HF_EFORKED, HF_ENOMEM
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_hold_join(hf_hold *const *holds, size_t count);
 
 /**
  * A brake, which another thread pulls to end a call. While a thread has a brake, a pull ends:

@@ -27,6 +27,7 @@ void hf_error_set(const hf_error *error) { last = *error; }
 
 void hf_explain_replicas(int64_t replicas) { last.replicas = replicas; }
 void hf_explain_cause(int32_t cause) { last.cause = cause; }
+void hf_explain_lock(size_t lock) { last.lock = (int32_t)lock; }
 
 const char *hf_version(void) {
     return STRING(HF_VERSION_MAJOR) "." STRING(HF_VERSION_MINOR) "." STRING(HF_VERSION_PATCH);
@@ -52,6 +53,7 @@ void hf_explain(const char *format, ...) {
     va_end(args);
     last.replicas = 0;
     last.cause = HF_CAUSE_NONE;
+    last.lock = 0;
     /* The text may quote the server: its control characters must not break a log's lines, or reach
      * a terminal. */
     for (char *c = last.message; *c != '\0'; c++)

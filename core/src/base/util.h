@@ -19,6 +19,8 @@ void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void hf_explain_replicas(int64_t replicas);
 /* Why a hold was lost, after the message that says so: an HF_CAUSE_. */
 void hf_explain_cause(int32_t cause);
+/* Which of several locks the message is about. */
+void hf_explain_lock(size_t lock);
 /* The message that was kept from hf_error_last(), which other calls have replaced. */
 void hf_error_set(const hf_error *error);
 

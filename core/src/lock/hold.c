@@ -62,6 +62,9 @@ typedef struct operation {
     hf_status (*begin)(struct operation *mine);
     verdict (*answered)(struct operation *mine, hf_status status, const redisReply *reply,
                         int64_t sent_at);
+    /* Called at the end of what was started, in place of a completion; or NULL. */
+    void (*over)(void *context);
+    void *context;
 
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
@@ -114,7 +117,7 @@ static hf_status run(operation *mine, int64_t deadline) {
 }
 
 static hf_status ask_masters(operation *mine);
-static hf_status start_masters(const operation *given, int64_t number);
+static hf_status start_masters_locked(const operation *given, int64_t number);
 
 static hf_status perform_until(operation *mine, int64_t deadline) {
     hf_request request;
@@ -131,7 +134,22 @@ static hf_status perform_until(operation *mine, int64_t deadline) {
     return status;
 }
 
-/* An operation that the keeper carries out, and that ends with a completion. */
+/* Tell how an operation that was started has ended. */
+static void tell_locked(const operation *mine, hf_news **news) {
+    if (mine->over != NULL) {
+        mine->over(mine->context);
+        return;
+    }
+    hf_completion completion = (*news)->completion;
+    completion.status = mine->status;
+    hf_tell_locked(mine->hold->client, news, &completion);
+}
+
+static hf_status number_locked(const operation *mine, int64_t number, hf_news *news) {
+    return mine->over == NULL ? hf_started_locked(mine->hold->client, number, news) : HF_OK;
+}
+
+/* An operation that the keeper carries out. */
 typedef struct started {
     hf_task task;
     operation operation; /* with a reference of its hold */
@@ -155,17 +173,14 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
         next = op->answered(op, status, reply, task->sent_at);
     task->again = next == AGAIN;
     mine->unclear = task->unclear = next == UNCLEAR;
-    if (next != OVER)
-        return;
-    hf_completion completion = mine->news->completion;
-    completion.status = op->status;
-    hf_tell_locked(op->hold->client, &mine->news, &completion);
+    if (next == OVER)
+        tell_locked(op, &mine->news);
 }
 
-static hf_status start(const operation *given, int64_t number) {
+static hf_status start_locked(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
     if (client->quorum != NULL)
-        return start_masters(given, number);
+        return start_masters_locked(given, number);
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
     hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
@@ -175,20 +190,18 @@ static hf_status start(const operation *given, int64_t number) {
         return hf_fail(HF_ENOMEM, "no memory");
     }
     started *mine = HF_OF(started, task, task);
-    hf_client_lock(client);
     mine->news = news;
     mine->operation = *given;
     mine->operation.request = &task->request;
     task->explains = true;
     hf_hold_grab(given->hold);
-    hf_status status = hf_started_locked(client, number, news);
+    hf_status status = number_locked(given, number, news);
     if (status == HF_OK)
         status = mine->operation.begin(&mine->operation);
     if (status == HF_OK)
         hf_task_submit(&client->links, task, hf_client_patience(client));
     else
         hf_task_free(task);
-    hf_client_unlock(client);
     return status;
 }
 
@@ -200,7 +213,10 @@ static hf_status perform(operation *mine, int64_t number) {
         return perform_until(mine, hf_client_patience(mine->hold->client));
     if (number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    return start(mine, number);
+    hf_client_lock(mine->hold->client);
+    hf_status status = start_locked(mine, number);
+    hf_client_unlock(mine->hold->client);
+    return status;
 }
 
 /* --------------------------------------------------------------- Release */
@@ -395,6 +411,14 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
         hf_client_unlock(hold->client);
     }
     hf_error_set(&error);
+}
+
+bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context) {
+    operation mine = RELEASE_OF(hold);
+    mine.unknown = true;
+    mine.over = over;
+    mine.context = context;
+    return start_locked(&mine, 0) == HF_OK;
 }
 
 /* ----------------------------------------------------------------- Renew */
@@ -810,9 +834,7 @@ static void told_start(void *context, hf_status status) {
     hf_hold *hold = mine->operation.hold;
     hf_client *client = hf_client_keep(hold->client);
     settle_masters(&mine->operation, status);
-    hf_completion completion = mine->news->completion;
-    completion.status = mine->operation.status;
-    hf_tell_locked(client, &mine->news, &completion);
+    tell_locked(&mine->operation, &mine->news);
     drop_operation(&mine->operation);
     hf_news_free_locked(mine->news);
     hf_hold_drop(hold);
@@ -820,8 +842,7 @@ static void told_start(void *context, hf_status status) {
     hf_client_drop(client);
 }
 
-static hf_status start_masters(const operation *given, int64_t number) {
-    hf_client *client = given->hold->client;
+static hf_status start_masters_locked(const operation *given, int64_t number) {
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     masters *mine = calloc(1, sizeof *mine);
     if (mine == NULL || (mine->news = hf_news_new(&completion)) == NULL) {
@@ -829,9 +850,8 @@ static hf_status start_masters(const operation *given, int64_t number) {
         return hf_fail(HF_ENOMEM, "no memory");
     }
     mine->operation = *given;
-    hf_client_lock(client);
     hf_hold_grab(given->hold);
-    hf_status status = hf_started_locked(client, number, mine->news);
+    hf_status status = number_locked(given, number, mine->news);
     if (status == HF_OK)
         status = poll_masters(&mine->operation, told_start, mine);
     if (status != HF_OK) {
@@ -840,7 +860,6 @@ static hf_status start_masters(const operation *given, int64_t number) {
         hf_hold_drop(given->hold);
         free(mine);
     }
-    hf_client_unlock(client);
     return status;
 }
 

@@ -13,6 +13,9 @@ hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op)
  * on this thread, without the mutex. */
 void hf_hold_give_up_locked(hf_hold *hold);
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
+/* The same, and call over() when it is released, or there was no answer in time. False: no memory,
+ * or it is released already; nothing follows. */
+bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context);
 /* Ask for it again, with that floor: HF_OK says that it stands, and that its server gives no fence
  * below the floor any more. */
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);

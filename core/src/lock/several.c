@@ -16,25 +16,15 @@
 
 /* ------------------------------------------------------------------ Join */
 
-static hf_status check_one_locked(hf_hold *const *holds, size_t at, int64_t now) {
-    const hf_hold *hold = holds[at];
-    if (hold->joined != NULL)
-        return hf_fail(HF_EINVAL, "the hold of lock %s is joined with others already",
-                       hf_names_quoted(hold->names));
-    for (size_t i = 0; i < at; i++)
-        if (holds[i] == hold)
-            return hf_fail(HF_EINVAL, "the hold of lock %s is given twice",
-                           hf_names_quoted(hold->names));
-    return hf_hold_explain_state(hold, hf_hold_state_now(hold, now), HF_HOW_LOST);
-}
-
 static hf_status join_locked(hf_client *client, hf_hold *const *holds, size_t count) {
     int64_t now = hf_now();
     hf_status status = hf_client_check(client);
     if (status == HF_OK) /* it releases the others if one is lost */
         status = hf_thread_start_locked(client);
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        status = check_one_locked(holds, i, now);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        status = hf_hold_explain_state(holds[i], hf_hold_state_now(holds[i], now), HF_HOW_LOST);
+        hf_explain_lock(i);
+    }
     if (status != HF_OK || count == 1)
         return status;
     for (size_t i = 0; i < count; i++)
@@ -42,29 +32,6 @@ static hf_status join_locked(hf_client *client, hf_hold *const *holds, size_t co
     for (size_t i = 0; i < count; i++)
         hf_renewal_plan_locked(holds[i]);
     return HF_OK;
-}
-
-static hf_status check_count(const void *first, size_t count, const char *what) {
-    if (first == NULL || count < 1 || count > HF_JOIN_MAX)
-        return hf_fail(HF_EINVAL, "%zu %s: it takes 1 to %d at once", count, what, HF_JOIN_MAX);
-    return HF_OK;
-}
-
-hf_status hf_hold_join(hf_hold *const *holds, size_t count) {
-    hf_status status = check_count(holds, count, "holds");
-    if (status != HF_OK)
-        return status;
-    for (size_t i = 0; i < count; i++)
-        if (holds[i] == NULL || holds[i]->client != holds[0]->client)
-            return hf_fail(HF_EINVAL, "a handle is NULL, or the holds are not all of one client");
-    hf_client *client = holds[0]->client;
-    status = hf_client_check(client);
-    if (status != HF_OK)
-        return status;
-    hf_client_lock(client);
-    status = join_locked(client, holds, count);
-    hf_client_unlock(client);
-    return status;
 }
 
 /* ----------------------------------------------------------- Acquire all */
@@ -84,14 +51,13 @@ static int compare(const void *a, const void *b) {
 }
 
 static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
-    hf_status status = check_count(locks, count, "locks");
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+    if (locks == NULL || count < 1 || count > HF_JOIN_MAX)
+        return hf_fail(HF_EINVAL, "%zu locks: it takes 1 to %d at once", count, HF_JOIN_MAX);
+    for (size_t i = 0; i < count; i++) {
         if (locks[i] == NULL || locks[i]->client != locks[0]->client)
             return hf_fail(HF_EINVAL, "a handle is NULL, or the locks are not all of one client");
         turns[i] = (turn){locks[i], i};
     }
-    if (status != HF_OK)
-        return status;
     qsort(turns, count, sizeof *turns, compare);
     for (size_t i = 1; i < count; i++)
         if (compare(&turns[i - 1], &turns[i]) == 0)
@@ -100,13 +66,15 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
     return HF_OK;
 }
 
-/* If the server was silent just now, in the background: each further call would wait for it again.
- * The message stays that of the failure. */
+/* If the server was silent just now, each further request would wait for it again. */
+static bool answers(hf_status why) { return why != HF_ECONNECT && why != HF_EUNKNOWN; }
+
+/* The message stays that of the failure. */
 static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
-    bool answers = why != HF_ECONNECT && why != HF_EUNKNOWN && !hf_brake_is_pulled();
+    bool waits = answers(why) && !hf_brake_is_pulled();
     for (size_t i = 0; i < count; i++) {
         if (holds[i] != NULL)
-            hf_hold_give_up(holds[i], answers, hf_client_patience(holds[i]->client));
+            hf_hold_give_up(holds[i], waits, hf_client_patience(holds[i]->client));
         hf_hold_close(holds[i]);
         holds[i] = NULL;
     }
@@ -125,13 +93,6 @@ static bool unreachable_locked(hf_hold *const *holds, size_t count) {
     return false;
 }
 
-static bool unreachable(hf_hold *const *holds, size_t count) {
-    hf_client_lock(holds[0]->client);
-    bool found = unreachable_locked(holds, count);
-    hf_client_unlock(holds[0]->client);
-    return found;
-}
-
 /* The time for the next lock, of the time for all. */
 static int64_t time_left(int64_t timeout_ms, int64_t until) {
     if (timeout_ms <= 0)
@@ -141,17 +102,29 @@ static int64_t time_left(int64_t timeout_ms, int64_t until) {
                        : 1; /* 0 would tell of a lock that is busy, not of time that is up */
 }
 
-/* A lease ended while the next were waited for: HF_OK if there is time to begin again. */
-static hf_status may_begin_again(int64_t timeout_ms, int64_t until, bool outage) {
+/* Join what was acquired. HF_ELOST: a lease ended while the next were waited for, and there is time
+ * to begin again. */
+static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, size_t count,
+                                     int64_t timeout_ms, int64_t until) {
+    hf_status status = join_locked(client, holds, count);
+    if (status != HF_ELOST)
+        return status;
     if (hf_now() < until) {
         HF_MARK("H32");
-        return HF_OK;
+        return status;
     }
-    if (outage) /* no other owner need hold one */
-        return hf_fail(HF_ECONNECT, "the lease of a lock ended before the server could be told "
-                                    "to renew it, while the others were waited for");
-    return hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
-                   "the lease of a lock ended while the others were waited for");
+    size_t at = (size_t)hf_error_last()->lock;
+    const char *lock = hf_names_quoted(holds[at]->names);
+    if (unreachable_locked(holds, count)) /* no other owner need hold one */
+        status = hf_fail(HF_ECONNECT,
+                         "the lease of lock %s ended before the server could be told to renew it, "
+                         "while the others were waited for",
+                         lock);
+    else
+        status = hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
+                         "the lease of lock %s ended while the others were waited for", lock);
+    hf_explain_lock(at);
+    return status;
 }
 
 /* A lease that is shorter than the ways may end each time. */
@@ -162,44 +135,52 @@ static int64_t pause_before(int64_t *pause_ms, int64_t until) {
 }
 
 static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,
-                              const hf_caller *caller, const hf_acquire_options *options,
+                              const hf_caller *caller, const hf_acquire_options *const *options,
                               hf_hold **holds) {
     hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        status = hf_acquire(turns[i].lock, caller, time_left(timeout_ms, until), options,
-                            &holds[turns[i].at]);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        size_t at = turns[i].at;
+        status = hf_acquire(turns[i].lock, caller, time_left(timeout_ms, until),
+                            options != NULL ? options[at] : NULL, &holds[at]);
+        hf_explain_lock(at);
+    }
     return status;
 }
 
 hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
                               size_t owner_len, int64_t timeout_ms,
-                              const hf_acquire_options *options, hf_hold **holds_out) {
+                              const hf_acquire_options *const *options, hf_hold **holds_out) {
     HF_NOT_CANCELLED;
     turn turns[HF_JOIN_MAX];
-    hf_acquire_options chosen;
+    hf_acquire_options first;
     hf_caller caller = {.owner = owner, .owner_length = owner_len, .thread = true};
     if (holds_out == NULL)
         return hf_fail(HF_EINVAL, "holds_out is NULL");
     hf_status status = prepare(locks, count, turns);
     if (status == HF_OK)
-        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
+        status = hf_options_copy(&first, sizeof first, options != NULL ? options[0] : NULL,
+                                 "hf_acquire_options");
     if (status != HF_OK)
         return status;
     memset(holds_out, 0, count * sizeof *holds_out);
+    hf_client *client = locks[0]->client;
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
-    while (status == HF_OK) {
+    bool again = true;
+    while (again && status == HF_OK) {
         status = acquire_each(turns, count, timeout_ms, until, &caller, options, holds_out);
-        if (status == HF_OK)
-            status = hf_hold_join(holds_out, count);
+        again = status == HF_OK;
+        if (status == HF_OK) {
+            hf_client_lock(client);
+            status = join_in_time_locked(client, holds_out, count, timeout_ms, until);
+            hf_client_unlock(client);
+        }
         if (status == HF_OK)
             return HF_OK;
-        bool outage = status == HF_ELOST && unreachable(holds_out, count);
         give_up_all(holds_out, count, status);
-        if (status == HF_ELOST)
-            status = may_begin_again(timeout_ms, until, outage);
-        if (status == HF_OK)
-            status = hf_client_sleep(locks[0]->client, pause_before(&pause_ms, until),
-                                     (chosen.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
+        again = again && status == HF_ELOST;
+        if (again)
+            status = hf_client_sleep(client, pause_before(&pause_ms, until),
+                                     (first.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
     }
     return status;
 }
@@ -210,10 +191,13 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
 typedef struct group {
     hf_client *client;
     int64_t timeout_ms, since, until, pause_ms;
-    bool keeps;
+    hf_status status;            /* at its end, with the message */
+    hf_error error;              /* of that */
+    size_t releases;             /* under way before that is told */
     size_t count, at;            /* it acquires turns[at] */
     size_t turns[HF_JOIN_MAX];   /* of the caller's order */
-    hf_hold *holds[HF_JOIN_MAX]; /* in that order; those that are not acquired yet, too */
+    uint32_t flags[HF_JOIN_MAX]; /* in that order, as the holds and the news */
+    hf_hold *holds[HF_JOIN_MAX]; /* those that are not acquired yet, too */
     hf_news *news[HF_JOIN_MAX];  /* a completion for each */
 } group;
 
@@ -233,9 +217,9 @@ static void free_group_locked(group *mine) {
     hf_client_drop(client);
 }
 
-/* Complete all acquires of the group, with this thread's message. */
-static void tell_group(group *mine, hf_status status) {
-    hf_error error = *hf_error_last();
+/* Complete all acquires of the group. */
+static void tell_group(group *mine) {
+    hf_status status = mine->status;
     for (size_t i = 0; i < mine->count; i++) {
         hf_completion completion = {.kind = HF_KIND_ACQUIRE,
                                     .status = status,
@@ -243,10 +227,10 @@ static void tell_group(group *mine, hf_status status) {
                                     .hold = status == HF_OK ? mine->holds[i] : NULL,
                                     .hold_number = status == HF_OK ? mine->holds[i]->number : 0};
         if (status == HF_OK) {
-            mine->holds[i]->kept = mine->keeps;
+            mine->holds[i]->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
             hf_hold_count_acquired_locked(mine->holds[i], mine->since, hf_now());
         }
-        hf_error_set(&error);
+        hf_error_set(&mine->error);
         hf_tell_locked(mine->client, &mine->news[i], &completion);
         if (status == HF_OK)
             mine->holds[i] = NULL; /* the completion's */
@@ -254,19 +238,40 @@ static void tell_group(group *mine, hf_status status) {
     free_group_locked(mine);
 }
 
-/* Give back what was acquired; a client that is being closed does so itself. */
-static void give_back_locked(const group *mine, size_t count) {
-    for (size_t i = 0; i < count && !mine->client->swept; i++)
-        hf_hold_give_up_locked(mine->holds[mine->turns[i]]);
+static void given_back(void *context) {
+    group *mine = context;
+    if (--mine->releases == 0)
+        tell_group(mine);
+}
+
+/* Give back what was acquired first, and then complete all acquires, with this thread's message. A
+ * client that is being closed gives back by itself. */
+static void end_group(group *mine, size_t count, hf_status status) {
+    mine->status = status;
+    mine->error = *hf_error_last();
+    mine->releases = 1; /* this function */
+    for (size_t i = 0; i < count && !mine->client->swept; i++) {
+        hf_hold *hold = mine->holds[mine->turns[i]];
+        mine->releases++;
+        if (!answers(status) || !hf_hold_give_up_start_locked(hold, given_back, mine)) {
+            hf_hold_give_up_locked(hold);
+            mine->releases--;
+        }
+    }
+    given_back(mine);
 }
 
 static void child_told(hf_op *op, hf_status status);
 
 static hf_status next_locked(group *mine, int64_t pause_ms) {
-    hf_op with = {.told = child_told, .context = mine}, *op = NULL;
-    hf_status status =
-        hf_acquire_begin_locked(mine->holds[mine->turns[mine->at]],
-                                time_left(mine->timeout_ms, mine->until), pause_ms, &with, &op);
+    size_t at = mine->turns[mine->at];
+    hf_op with = {.told = child_told,
+                  .context = mine,
+                  .holds = (mine->flags[at] & HF_ACQUIRE_HOLDS) != 0 && mine->timeout_ms != 0},
+          *op = NULL;
+    int64_t left_ms = with.holds ? 0 : time_left(mine->timeout_ms, mine->until);
+    hf_status status = hf_acquire_begin_locked(mine->holds[at], left_ms, pause_ms, &with, &op);
+    hf_explain_lock(at);
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = op; /* whichever number a cancel names */
     return status;
@@ -287,25 +292,22 @@ static hf_status begin_again_locked(group *mine) {
 
 /* Join the holds of a group that has all. */
 static void join_group(group *mine) {
-    hf_status status = join_locked(mine->client, mine->holds, mine->count);
-    if (status == HF_OK) {
-        tell_group(mine, HF_OK);
+    hf_status status =
+        join_in_time_locked(mine->client, mine->holds, mine->count, mine->timeout_ms, mine->until);
+    if (status != HF_ELOST) {
+        end_group(mine, status == HF_OK ? 0 : mine->count, status);
         return;
     }
-    bool outage = status == HF_ELOST && unreachable_locked(mine->holds, mine->count);
-    hf_error error = *hf_error_last();
-    give_back_locked(mine, mine->count);
-    hf_error_set(&error);
-    if (status == HF_ELOST)
-        status = may_begin_again(mine->timeout_ms, mine->until, outage);
-    if (status == HF_OK)
-        status = begin_again_locked(mine);
+    for (size_t i = 0; i < mine->count; i++)
+        hf_hold_give_up_locked(mine->holds[i]);
+    status = begin_again_locked(mine);
     if (status != HF_OK)
-        tell_group(mine, status);
+        end_group(mine, 0, status);
 }
 
 static void child_told(hf_op *op, hf_status status) {
     group *mine = op->context;
+    size_t lock = mine->at;
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = NULL;
     if (status == HF_OK && op->canceled) { /* while it was confirmed */
@@ -313,20 +315,18 @@ static void child_told(hf_op *op, hf_status status) {
         status = hf_fail(HF_ECANCELED, "the wait for lock %s was cancelled",
                          hf_names_quoted(op->hold->names));
     }
-    if (status != HF_OK)
+    if (status != HF_OK) {
+        hf_explain_lock(mine->turns[lock]);
         hf_hold_count_refused_locked(op->hold, status);
+    }
     if (status == HF_OK && ++mine->at == mine->count) {
         join_group(mine);
         return;
     }
     if (status == HF_OK)
         status = next_locked(mine, 0);
-    if (status == HF_OK)
-        return;
-    hf_error error = *hf_error_last();
-    give_back_locked(mine, mine->at);
-    hf_error_set(&error);
-    tell_group(mine, status);
+    if (status != HF_OK)
+        end_group(mine, mine->at, status);
 }
 
 static hf_status start_group_locked(group *mine, int64_t first) {
@@ -338,10 +338,9 @@ static hf_status start_group_locked(group *mine, int64_t first) {
 
 hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
                                     size_t owner_len, int64_t timeout_ms,
-                                    const hf_acquire_options *options, int64_t op) {
+                                    const hf_acquire_options *const *options, int64_t op) {
     turn turns[HF_JOIN_MAX];
     hf_caller caller = {.owner = owner, .owner_length = owner_len};
-    uint32_t flags = 0;
     if (op < 1 || op > INT64_MAX - HF_JOIN_MAX)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
     hf_status status = prepare(locks, count, turns);
@@ -358,11 +357,12 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
     for (size_t i = 0; i < count && status == HF_OK; i++) {
         mine->turns[i] = turns[i].at;
         mine->news[i] = hf_news_new(&(hf_completion){0});
-        status = mine->news[i] != NULL ? hf_acquire_prepare(locks[i], &caller, timeout_ms, options,
-                                                            &flags, &mine->holds[i])
+        const hf_acquire_options *chosen = options != NULL ? options[i] : NULL;
+        status = mine->news[i] != NULL ? hf_acquire_prepare(locks[i], &caller, timeout_ms, chosen,
+                                                            &mine->flags[i], &mine->holds[i])
                                        : hf_fail(HF_ENOMEM, "no memory");
+        hf_explain_lock(i);
     }
-    mine->keeps = (flags & HF_ACQUIRE_KEEP) != 0;
     hf_client_lock(locks[0]->client);
     if (status == HF_OK)
         status = start_group_locked(mine, op);

@@ -17,6 +17,7 @@ from .._errors import CAUSES, ConnectError, LockError, LockLost, OutcomeSettled,
 from .._lock import Noted, kept
 from .._once import most
 from ._calls import BEGUN, KEPT, RETRY, Asked, Record, told
+from ._group import Group
 from ._numbers import Tally, tell
 from ._space import (
     UNKNOWN,
@@ -253,14 +254,34 @@ def _lasting(milliseconds: int) -> float:
     return math.inf if milliseconds == _holdfast.HF_NEVER else float(milliseconds)
 
 
-def _waiter(
-    lock: Lock, owner: bytes | None, timeout_ms: int, options: object, by_thread: bool, op: int
-) -> Waiter:
+def _acquire(
+    lock: Lock, owner: bytes | None, options: object, by_thread: bool, op: int
+) -> Callable[..., Waiter]:
+    """Prepare an acquire, which takes the milliseconds, and what is called at its end."""
+    _check_owner(owner)
+    lock.client.check()
     lock.client.space.check_reachable()
     chosen, holder = lock.chosen(owner, by_thread)
     like = options.like if isinstance(options, Noted) else options
-    waits = _patience(timeout_ms)
-    return Waiter(lock, chosen, holder, waits, like is kept, op, _note(lock, chosen, options))
+    note = _note(lock, chosen, options)
+
+    def begin(waits: float, then: Callable[[Waiter], None] | None = None) -> Waiter:
+        return Waiter(lock, chosen, holder, waits, like is kept, op, note, None, then)
+
+    return begin
+
+
+def _group(
+    locks: list[Lock],
+    owner: bytes | None,
+    timeout_ms: int,
+    options: list[object],
+    by_thread: bool,
+    op: int,
+) -> Group:
+    pairs = zip(locks, options, strict=True)
+    begins = [_acquire(lock, owner, each, by_thread, op) for lock, each in pairs]
+    return Group(locks, begins, _patience(timeout_ms), op)
 
 
 def _note(lock: Lock, owner: bytes, options: object) -> bytes:
@@ -293,10 +314,9 @@ def hf_lock_acquire_as(
 ) -> None:
     """Acquire it, and wait that long."""
     lock.client.check()
-    _check_owner(owner)
     with lock.client.space:
-        lock.client.check()
-        hold_out.append(_waiter(lock, owner, timeout_ms, options, True, 0).wait())
+        begin = _acquire(lock, owner, options, True, 0)
+        hold_out.append(begin(_patience(timeout_ms)).wait())
 
 
 def hf_lock_acquire_start(
@@ -304,11 +324,32 @@ def hf_lock_acquire_start(
 ) -> None:
     """Start to acquire it: a completion follows."""
     lock.client.check()
-    _check_owner(owner)
     with lock.client.space:
-        lock.client.check()
         lock.client.descriptor()
-        _waiter(lock, owner, timeout_ms, options, False, op)
+        _acquire(lock, owner, options, False, op)(_patience(timeout_ms))
+
+
+def hf_lock_acquire_all(
+    locks: list[Lock],
+    owner: bytes | None,
+    timeout_ms: int,
+    options: list[object],
+    holds_out: list[Handle],
+) -> None:
+    """Acquire all of them or none, and wait that long."""
+    locks[0].client.check()
+    with locks[0].client.space:
+        holds_out += _group(locks, owner, timeout_ms, options, True, 0).wait()
+
+
+def hf_lock_acquire_all_start(
+    locks: list[Lock], owner: bytes | None, timeout_ms: int, options: list[object], op: int
+) -> None:
+    """Start to acquire all of them or none: completions follow."""
+    locks[0].client.check()
+    with locks[0].client.space:
+        locks[0].client.descriptor()
+        _group(locks, owner, timeout_ms, options, False, op)
 
 
 def hf_once_begin(
@@ -719,17 +760,6 @@ def hf_hold_renew(hold: Handle) -> None:
 def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
     """Make it last longer, or exactly that long."""
     _ask(_extend, hold, duration_ms, flags)
-
-
-def hf_hold_join(holds: list[Handle]) -> None:
-    """Make them belong together."""
-    holds[0].hold.client.check()
-    with holds[0].hold.space:
-        for handle in holds:
-            if not handle.hold.stands():
-                raise _explained(handle.hold)
-        for handle in holds:
-            handle.hold.joined = {each.hold for each in holds} - {handle.hold}
 
 
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _holdfast
@@ -384,7 +384,7 @@ class Completion(NamedTuple):
     op: int
     number: int
     hold: Handle | None
-    reached: int
+    detail: int
     message: str
     timeouts: int = 0
     name: bytes = b""
@@ -637,9 +637,14 @@ class Waiter(Timer):
         op: int,
         note: bytes,
         asked: Asked | None = None,
+        then: Callable[[Waiter], None] | None = None,
     ) -> None:
-        """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do."""
+        """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do.
+
+        then  Called at the end, in place of a completion.
+        """
         self.asked = asked
+        self._then = then
         self.note = note
         self.lock = lock
         self.owner = owner
@@ -732,17 +737,20 @@ class Waiter(Timer):
         self.status, self.message = status, message
         self._count(status)
         self._leave()
-        if self._op:
-            hold = self.handle
+        if self._then is not None:
+            self._then(self)
+        elif self._op:
+            hold, detail = self.handle, self.detail()
             number = hold.hold.number if hold is not None else 0
-            reached = client.space.replicas if status == _holdfast.HF_EREPLICAS else 0
-            client.tell(
-                Completion(
-                    _holdfast.HF_KIND_ACQUIRE, status, self._op, number, hold, reached or 0, message
-                )
-            )
+            kind = _holdfast.HF_KIND_ACQUIRE
+            client.tell(Completion(kind, status, self._op, number, hold, detail, message))
             self.handle = None
         client.space.wake()
+
+    def detail(self, at: int = 0) -> int:
+        """Say how many replicas had it, or else which of several locks this is."""
+        replicas = self.lock.client.space.replicas or 0
+        return replicas if self.status == _holdfast.HF_EREPLICAS else at
 
     def _count(self, status: int) -> None:
         tally, now = self.lock.tally, self.lock.client.space.now
@@ -770,7 +778,7 @@ class Waiter(Timer):
             self._give_up()
             raise
         if self.handle is None:
-            raise error(self.status, self.message, self.lock.client.space.replicas)
+            raise error(self.status, self.message, self.detail())
         handle, self.handle = self.handle, None
         return handle
 

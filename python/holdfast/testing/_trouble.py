@@ -14,7 +14,8 @@ from .. import _holdfast
 from .._aio import AsyncLock
 from .._client import Client
 from .._errors import LockError, LockUnknown
-from .._lock import Lock
+from .._lock import Lock, give_back
+from .._several import LocksAll
 from ._memory import MemoryClient
 from ._redis import tell
 
@@ -152,31 +153,46 @@ def trouble(
     The block waits for the end of what it began.
     """
     made = Trouble(client, seed, chance, kinds, on_stolen)
-    ask, won = Lock._ask, AsyncLock._won
 
-    def troubled(lock: Lock, who: Any, milliseconds: int, options: Any, got: list[Any]) -> None:
-        if lock._client is not client or who == b"trouble" or lock.owner == "trouble":
-            ask(lock, who, milliseconds, options, got)
-            return
-        kind, wait = made._draw()
-        made._before(lock, kind)
-        ask(lock, who, milliseconds, options, got)
-        try:
-            time.sleep(made._after(lock, kind, wait, got[-1]))
-        except LockUnknown:
-            got.pop()
-            raise
+    def troubled(ask: Any) -> Any:
+        def asks(asker: Lock | LocksAll, who: Any, waits: int, how: Any, got: list[Any]) -> None:
+            lock = asker if isinstance(asker, Lock) else asker._locks[-1]
+            if lock._client is not client or who == b"trouble" or lock.owner == "trouble":
+                ask(asker, who, waits, how, got)
+                return
+            kind, wait = made._draw()
+            made._before(lock, kind)
+            ask(asker, who, waits, how, got)
+            try:
+                time.sleep(made._after(lock, kind, wait, got[-1]))
+            except LockUnknown:
+                got.pop()
+                raise
 
-    async def troubled_task(lock: AsyncLock, *how: Any) -> _holdfast.Hold:
-        if lock._lock._client is not client:
-            return await won(lock, *how)
-        kind, wait = made._draw()
-        await asyncio.to_thread(made._before, lock._lock, kind)
-        handle = await won(lock, *how)
-        await asyncio.sleep(made._after(lock._lock, kind, wait, handle))
-        return handle
+        return asks
 
-    with _patched(troubled, troubled_task):
+    def troubled_task(won: Any) -> Any:
+        async def wins(asker: AsyncLock, locks: list[Lock], *how: Any) -> Any:
+            lock = locks[-1]
+            if lock._client is not client:
+                return await won(asker, locks, *how)
+            kind, wait = made._draw()
+            await asyncio.to_thread(made._before, lock, kind)
+            got = await won(asker, locks, *how)
+            try:
+                await asyncio.sleep(made._after(lock, kind, wait, got[-1]))
+            except LockUnknown:
+                await asyncio.to_thread(give_back, lock._core, got[:-1])
+                raise
+            return got
+
+        return wins
+
+    with (
+        _patched(Lock, "_ask", troubled),
+        _patched(LocksAll, "_ask", troubled),
+        _patched(AsyncLock, "_won", troubled_task),
+    ):
         try:
             yield made
         finally:
@@ -184,10 +200,10 @@ def trouble(
 
 
 @contextlib.contextmanager
-def _patched(ask: Any, won: Any) -> Iterator[None]:
-    before = Lock._ask, AsyncLock._won
-    Lock._ask, AsyncLock._won = ask, won  # type: ignore[method-assign]
+def _patched(kind: type, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
+    before = getattr(kind, name)
+    setattr(kind, name, around(before))
     try:
         yield
     finally:
-        Lock._ask, AsyncLock._won = before  # type: ignore[method-assign]
+        setattr(kind, name, before)

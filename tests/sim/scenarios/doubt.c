@@ -442,8 +442,9 @@ static void test_of_several_a_cancel_counts_while_one_is_confirmed(void **state)
     hf_lock *theirs[] = {lease_lock(other, "a", 60000, HF_OFF),
                          lease_lock(other, "b", 60000, HF_OFF)};
     hf_hold *holds[] = {held(theirs[0]), held(theirs[1])};
-    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
-    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, HF_FOREVER, &options, 1), HF_OK);
+    hf_acquire_options whole = {.size = sizeof whole, .flags = HF_ACQUIRE_WHOLE};
+    const hf_acquire_options *options[] = {&whole, &whole};
+    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, HF_FOREVER, options, 1), HF_OK);
     assert_soon(queued("a") == 1);
     proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
     give_back(holds[0], HF_OK);
@@ -464,8 +465,8 @@ static void test_a_release_that_loses_joined_holds_tells_of_its_own(void **state
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 60000, HF_OFF),
                         lease_lock(client, "b", 60000, HF_OFF)};
-    hf_hold *holds[] = {held(locks[0]), held(locks[1])};
-    assert_status(hf_hold_join(holds, 2), HF_OK);
+    hf_hold *holds[2];
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_OK);
     TELL("DEL a");
     assert_status(hf_hold_release(holds[0]), HF_ELOST);
     assert_non_null(strstr(hf_error_message(), "lock 'a'"));
@@ -479,8 +480,8 @@ static void test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hol
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 300, HF_OFF),
                         lease_lock(client, "b", 60000, HF_OFF)};
-    hf_hold *holds[] = {held(locks[0]), held(locks[1])};
-    assert_status(hf_hold_join(holds, 2), HF_OK);
+    hf_hold *holds[2];
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_OK);
     proxy_next(way, HOLD_REQUEST, hf_script_release.sha1);
     assert_status(hf_hold_release_start(holds[0], 1), HF_OK);
     assert_soon(NUMBER("EXISTS a") == 0);

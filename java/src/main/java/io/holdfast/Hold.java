@@ -2,7 +2,6 @@ package io.holdfast;
 
 import io.holdfast.internal.core.Millis;
 import java.time.Duration;
-import java.util.Collection;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
@@ -74,21 +73,6 @@ public interface Hold extends AutoCloseable {
      * @param action takes this hold; its exceptions are logged
      */
     void onLost(Consumer<? super Hold> action);
-
-    /**
-     * Makes this hold and others belong together: from now on losing one is losing all. As soon as
-     * one is lost, or found to be lost, the others are too, for the same cause, and are released.
-     * One that is released, kept or handed over leaves the others to go on without it. {@link
-     * HoldfastLocks} does this by itself.
-     *
-     * @param others holds of the same client, each once and in no other such group; up to 99
-     * @throws IllegalArgumentException if they are not such holds; nothing was changed, here as
-     *     below
-     * @throws LockNotHeldException if one was released before
-     * @throws LockLostException if one is lost
-     * @throws ClosedException if the client is closed
-     */
-    void join(Collection<? extends Hold> others);
 
     /**
      * Asks the server whether the hold still stands. Changes nothing there.

@@ -313,11 +313,9 @@ public interface HoldfastClient extends AutoCloseable {
      * @param locks 1 to 100 locks of this client with different names, in any order, each with its
      *     own options
      * @return the locks
-     * @throws IllegalArgumentException if a name is there twice
+     * @throws IllegalArgumentException if a name is there twice, or a lock is another client's
      */
-    default HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
-        return new HoldfastLocks(List.copyOf(locks));
-    }
+    HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks);
 
     /**
      * Work that one of all callers does in a period, for a scheduler that runs on every host. The

@@ -18,7 +18,12 @@ import java.util.function.Consumer;
 public final class Holds implements AutoCloseable {
     private final Map<String, Hold> holds;
 
-    Holds(Map<String, Hold> holds) {
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param holds each hold by the name of its lock
+     */
+    public Holds(Map<String, Hold> holds) {
         this.holds = Collections.unmodifiableMap(holds);
     }
 

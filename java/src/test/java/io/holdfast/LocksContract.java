@@ -11,7 +11,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -127,6 +126,7 @@ abstract class LocksContract extends ClientTest {
         assertThrows(
                 IllegalArgumentException.class,
                 () -> client.locksAll(List.of(read, client.lock(read.getName()))));
+        assertThrows(IllegalArgumentException.class, () -> client.locksAll(List.of(read, seated)));
     }
 
     @Test
@@ -181,21 +181,6 @@ abstract class LocksContract extends ClientTest {
     }
 
     @Test
-    void onlyHoldsThatStandAreJoined() throws Exception {
-        Hold one = client.lock(names.get(0)).acquire();
-        Hold two = client.lock(names.get(1)).acquire();
-        Hold stranger = other.lock(names.get(2)).acquire();
-        assertThrows(IllegalArgumentException.class, () -> one.join(List.of(stranger)));
-        assertThrows(IllegalArgumentException.class, () -> one.join(List.of(one)));
-        one.join(List.of(two));
-        assertThrows(IllegalArgumentException.class, () -> two.join(List.of(one)));
-        one.close();
-        assertThrowsExactly(LockNotHeldException.class, () -> two.join(List.of(one)));
-        two.close();
-        stranger.close();
-    }
-
-    @Test
     void leasesThatEndWhileTheLastIsAwaitedAreTakenAgain() throws Exception {
         LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(300)).renew(false);
         Hold busy = other.lock(names.get(2)).acquire();
@@ -218,23 +203,28 @@ abstract class LocksContract extends ClientTest {
     }
 
     @Test
-    void aLeaseThatEndedIsNamedByTheTimeout() throws Exception {
-        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(50)).renew(false);
-        Map<String, Hold> taken = new LinkedHashMap<>();
-        taken.put(names.get(1), client.lock(names.get(1)).acquire());
-        Hold ended = client.lock(names.get(0), brief).acquire();
-        taken.put(names.get(0), ended);
-        until(() -> isFree(0));
-        LockLostException lost = assertThrows(LockLostException.class, ended::renew);
-        HoldfastLocks both = client.locksAll(names.get(0), names.get(1));
-        LockTimeoutException late =
-                assertThrows(
-                        LockTimeoutException.class,
-                        () -> both.refuseIfLate(new HoldfastLocks.Limit(Duration.ZERO), lost, taken));
-        assertEquals(names.get(0), late.name());
-        assertEquals(Duration.ZERO, late.waited());
-        assertEquals(List.of(), late.holders());
-        taken.get(names.get(1)).close();
+    void aTimeoutNamesTheLockThatWasBusy() throws Exception {
+        try (Hold busy = other.lock(names.get(1)).acquire()) {
+            HoldfastLocks both = client.locksAll(names.get(2), names.get(1), names.get(0));
+            LockTimeoutException late =
+                    assertThrows(
+                            LockTimeoutException.class, () -> both.acquire(Duration.ofMillis(20)));
+            assertEquals(names.get(1), late.name());
+            assertEquals(Duration.ofMillis(20), late.waited());
+            assertEquals(busy.fence(), late.holders().get(0).fence());
+        }
+    }
+
+    @Test
+    void aThreadThatHoldsOneOfThemDoesNotWaitForItself() throws Exception {
+        try (Hold own = client.lock(names.get(1)).acquire();
+                Hold busy = other.lock(names.get(0)).acquire()) {
+            assertThrows(LockTimeoutException.class, () -> locks.acquire(Duration.ofMillis(20)));
+            busy.close();
+            assertThrows(LockDeadlockException.class, () -> locks.acquire());
+            assertTrue(isFree(0, 2));
+        }
+        assertTrue(isFree(0, 1, 2));
     }
 
     @Test
@@ -244,7 +234,7 @@ abstract class LocksContract extends ClientTest {
         until(() -> !isFree(1));
         waits.thread.interrupt();
         assertThrowsExactly(InterruptedException.class, waits::get);
-        assertTrue(isFree(0, 1));
+        until(() -> isFree(0, 1));
         busy.close();
     }
 

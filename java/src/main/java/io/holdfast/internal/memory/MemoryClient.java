@@ -5,6 +5,7 @@ import io.holdfast.Finding;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.HoldfastLocks;
 import io.holdfast.LockLimit;
 import io.holdfast.LockOptions;
 import io.holdfast.LockStats;
@@ -15,6 +16,7 @@ import io.holdfast.internal.core.LockSettings;
 import io.holdfast.internal.core.Millis;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -69,6 +71,13 @@ public final class MemoryClient implements HoldfastClient {
             throw new IllegalArgumentException(
                     "the " + what + " must have 1 to " + MAX_BYTES + " bytes: " + bytes.length);
         }
+    }
+
+    @Override
+    public HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
+        List<MemoryLock> mine = locks.stream().map(lock -> MemoryLock.of(lock, book)).toList();
+        List<String> names = mine.stream().map(MemoryLock::getName).toList();
+        return new HoldfastLocks(names, new MemoryLocksAll(book.server, mine)::begin);
     }
 
     @Override

@@ -156,31 +156,12 @@ final class MemoryHold implements Hold {
         return others;
     }
 
-    @Override
-    public void join(Collection<? extends Hold> others) {
-        run(
-                () -> {
-                    Set<MemoryHold> all = new LinkedHashSet<>(Set.of(this));
-                    for (Hold each : others) {
-                        if (!(each instanceof MemoryHold hold)
-                                || hold.request.book() != request.book()
-                                || !all.add(hold)) {
-                            throw new IllegalArgumentException(
-                                    each + " is there twice, or not of the same client");
-                        }
-                    }
-                    for (MemoryHold each : all) {
-                        each.checkHeld();
-                        if (!each.joined.isEmpty()) {
-                            throw new IllegalArgumentException(
-                                    each + " is joined with others already");
-                        }
-                    }
-                    for (MemoryHold each : all) {
-                        each.joined.addAll(all);
-                        each.joined.remove(each);
-                    }
-                });
+    /** Makes holds belong together: losing one is losing all. */
+    static void join(Collection<MemoryHold> all) {
+        for (MemoryHold each : all) {
+            each.joined.addAll(all);
+            each.joined.remove(each);
+        }
     }
 
     private void tell(Consumer<? super Hold> listener) {

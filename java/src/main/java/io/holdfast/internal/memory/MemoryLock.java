@@ -86,13 +86,13 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public Hold acquire() throws InterruptedException {
-        return take(Long.MAX_VALUE, request(false, options.lease(), options.renew()), true);
+        return take(Long.MAX_VALUE, threads(), true);
     }
 
     @Override
     public Hold acquire(Duration timeout) throws InterruptedException {
         long nanos = TimeUnit.NANOSECONDS.convert(Millis.notNegative(timeout));
-        Hold hold = take(nanos, request(false, options.lease(), options.renew()), true);
+        Hold hold = take(nanos, threads(), true);
         if (hold == null) {
             throw timedOut(timeout);
         }
@@ -156,6 +156,24 @@ final class MemoryLock implements HoldfastLock {
         return owner.orElseGet(book::thread);
     }
 
+    /** For a Hold of the calling thread. */
+    MemoryRequest threads() {
+        return request(false, options.lease(), options.renew());
+    }
+
+    /** For a Hold that is its own owner, or the lock's. */
+    MemoryRequest started() {
+        return ownRequest(owner.orElseGet(() -> book.owner('o')), owner.orElse(null));
+    }
+
+    /** The lock, if it is of that client. */
+    static MemoryLock of(HoldfastLock lock, MemoryBook book) {
+        if (!(lock instanceof MemoryLock mine) || mine.book != book) {
+            throw new IllegalArgumentException(lock + " is not a lock of this client");
+        }
+        return mine;
+    }
+
     private boolean takeUninterruptibly(long nanos, Duration lease, boolean renewed) {
         try {
             return take(nanos, request(true, lease, renewed), false) != null;
@@ -196,7 +214,7 @@ final class MemoryLock implements HoldfastLock {
     }
 
     /** Acquires, or queues, or, without time for that, has null already. */
-    private MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
+    MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
         return asked(
                 () -> {
                     MemoryRecord over = waiter.once != null ? state().outcome() : null;
@@ -248,7 +266,7 @@ final class MemoryLock implements HoldfastLock {
                         });
     }
 
-    private boolean leave(MemoryWaiter waiter, RefusalCause why) {
+    boolean leave(MemoryWaiter waiter, RefusalCause why) {
         return book.server.locked(() -> state().leave(waiter, why));
     }
 
@@ -269,9 +287,7 @@ final class MemoryLock implements HoldfastLock {
     }
 
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
-        ByteBuffer holder = owner.orElseGet(() -> book.owner('o'));
-        MemoryRequest request = ownRequest(holder, owner.orElse(null));
-        return begin(new MemoryWaiter(request, timeout, null), timeout, ended -> ended.join());
+        return begin(new MemoryWaiter(started(), timeout, null), timeout, ended -> ended.join());
     }
 
     private <T> CompletableFuture<T> begin(
@@ -282,7 +298,7 @@ final class MemoryLock implements HoldfastLock {
             return CompletableFuture.failedFuture(e);
         }
         CompletableFuture<T> future = new CompletableFuture<>();
-        Runnable timer = timeout.equals(Hold.FOREVER) ? () -> {} : limit(waiter, timeout);
+        Runnable timer = limit(waiter, timeout);
         future.whenComplete(
                 (hold, failure) -> {
                     if (leave(waiter, RefusalCause.CANCELLED)) {
@@ -323,7 +339,11 @@ final class MemoryLock implements HoldfastLock {
         }
     }
 
-    private Runnable limit(MemoryWaiter waiter, Duration timeout) {
+    /** Ends the wait at its time; to be run when it has ended before. */
+    Runnable limit(MemoryWaiter waiter, Duration timeout) {
+        if (timeout.equals(Hold.FOREVER)) {
+            return () -> {};
+        }
         return book.server.after(
                 TimeUnit.NANOSECONDS.convert(timeout),
                 () -> {
@@ -333,7 +353,7 @@ final class MemoryLock implements HoldfastLock {
                 });
     }
 
-    private LockTimeoutException timedOut(Duration timeout) {
+    LockTimeoutException timedOut(Duration timeout) {
         return new LockTimeoutException(
                 this + " was not acquired within " + timeout + ": others hold it",
                 getName(),
@@ -399,7 +419,7 @@ final class MemoryLock implements HoldfastLock {
             throw new IllegalArgumentException(
                     "the result has " + bytes.length + " bytes: at most " + (1 << 24));
         }
-        MemoryRequest by = request(false, options.lease(), options.renew());
+        MemoryRequest by = threads();
         asked(
                 () -> {
                     state().settle(by, said, fence, force, bytes, ttl);

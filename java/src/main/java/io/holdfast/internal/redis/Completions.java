@@ -25,8 +25,13 @@ import java.util.function.LongConsumer;
  * can be collected.
  */
 final class Completions {
-    /** How an operation ended: a status, the hold if it acquired one, and what went wrong. */
-    record Outcome(int status, long hold, long replicas, int cause, String text) {
+    /** How an operation ended: a status, the holds if it acquired any, and what went wrong, with which lock. */
+    record Outcome(int status, long[] holds, int lock, long replicas, int cause, String text) {
+        /** The only hold, or the first. */
+        long hold() {
+            return holds[0];
+        }
+
         /** The Error or RuntimeException for it. */
         Throwable failure() {
             return switch (status) {
@@ -44,12 +49,31 @@ final class Completions {
         }
     }
 
-    /** A started operation. It never ends with an exception. */
+    /** A started operation, or several that end together. It never ends with an exception. */
     static final class Operation extends CompletableFuture<Outcome> {
         final long number;
+        private final long[] holds;
+        private int ended;
 
-        private Operation(long number) {
+        private Operation(long number, int count) {
             this.number = number;
+            this.holds = new long[count];
+        }
+
+        /** Takes the end of one; the last completes this. */
+        private void end(hf_completion completion, String text) {
+            holds[(int) (completion.getOp() - number)] = completion.getHold();
+            ended++;
+            if (ended == holds.length) {
+                complete(
+                        new Outcome(
+                                completion.getStatus(),
+                                holds,
+                                completion.getError().getLock(),
+                                completion.getError().getReplicas(),
+                                completion.getError().getCause(),
+                                text));
+            }
         }
     }
 
@@ -60,7 +84,7 @@ final class Completions {
 
     private final AlarmAction alarmed;
     private final TroubleAction troubled;
-    private final AtomicLong numbers = new AtomicLong();
+    private final AtomicLong numbers = new AtomicLong(1);
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<Watcher>> holds = new ConcurrentHashMap<>();
     private final ReentrantLock starting = new ReentrantLock();
@@ -81,13 +105,20 @@ final class Completions {
 
     /** Starts an operation, by calling begin with its number; the client must stay open. */
     Operation start(long client, LongConsumer begin) {
+        return start(client, 1, begin);
+    }
+
+    /** Starts several, by calling begin with the number of the first. */
+    Operation start(long client, int count, LongConsumer begin) {
         read(client);
-        Operation operation = new Operation(numbers.incrementAndGet());
-        operations.put(operation.number, operation);
+        Operation operation = new Operation(numbers.getAndAdd(count), count);
+        for (int at = 0; at < count; at++) {
+            operations.put(operation.number + at, operation);
+        }
         try {
             begin.accept(operation.number);
         } catch (Throwable e) {
-            operations.remove(operation.number);
+            operations.values().removeIf(each -> each == operation);
             throw e;
         }
         return operation;
@@ -177,13 +208,7 @@ final class Completions {
                     "operation " + completion.getOp() + " ended, which is not under way");
             return;
         }
-        operation.complete(
-                new Outcome(
-                        completion.getStatus(),
-                        completion.getHold(),
-                        completion.getError().getReplicas(),
-                        completion.getError().getCause(),
-                        text));
+        operation.end(completion, text);
     }
 
     private static String kind(hf_completion trouble) {
@@ -210,7 +235,7 @@ final class Completions {
         } else {
             Core.hf_client_close(client);
         }
-        Outcome closed = new Outcome(Core.HF_ECLOSED, 0, 0, 0, "the client is closed");
+        Outcome closed = new Outcome(Core.HF_ECLOSED, new long[1], 0, 0, 0, "the client is closed");
         operations.values().forEach(o -> o.complete(closed));
     }
 }

@@ -5,6 +5,7 @@ import io.holdfast.ClientStats;
 import io.holdfast.Finding;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.HoldfastLocks;
 import io.holdfast.LockLimit;
 import io.holdfast.LockOptions;
 import io.holdfast.Locks;
@@ -15,6 +16,7 @@ import io.holdfast.internal.core.LockSettings;
 import io.holdfast.internal.core.Threads;
 import io.holdfast.internal.core.hf_locks_options;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -32,6 +34,13 @@ public final class RedisClient implements HoldfastClient {
         Objects.requireNonNull(name, "name");
         Objects.requireNonNull(options, "options");
         return new RedisLock(session, name.clone(), LockSettings.of(options), false);
+    }
+
+    @Override
+    public HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
+        List<RedisLock> mine = locks.stream().map(lock -> RedisLock.of(lock, session)).toList();
+        List<String> names = mine.stream().map(RedisLock::getName).toList();
+        return new HoldfastLocks(names, new RedisLocksAll(session, mine)::begin);
     }
 
     @Override

@@ -14,9 +14,6 @@ import io.holdfast.internal.core.Threads;
 import java.lang.System.Logger.Level;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Collection;
-import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Queue;
@@ -140,33 +137,6 @@ final class RedisHold implements Hold, Completions.Watcher {
                         }
                     });
         }
-    }
-
-    @Override
-    public void join(Collection<? extends Hold> others) {
-        List<RedisHold> all = new ArrayList<>(List.of(this));
-        for (Hold each : others) {
-            if (!(each instanceof RedisHold hold)) {
-                throw new IllegalArgumentException(each + " is not a hold of the same client");
-            }
-            all.add(hold);
-        }
-        join(all, new long[all.size()], 0);
-    }
-
-    /** With the handles from there on too, none of which is given back meanwhile. */
-    private static void join(List<RedisHold> all, long[] handles, int at) {
-        if (at == handles.length) {
-            Core.hf_hold_join(handles);
-            return;
-        }
-        all.get(at)
-                .call(
-                        handle -> {
-                            handles[at] = handle;
-                            join(all, handles, at + 1);
-                            return handle;
-                        });
     }
 
     @Override

@@ -35,6 +35,7 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -186,7 +187,7 @@ final class RedisLock implements HoldfastLock {
         return take(nanos, Millis.positive(lease, "lease"), null, true, new String[1]);
     }
 
-    private LockTimeoutException timedOut(Duration timeout, String why) {
+    LockTimeoutException timedOut(Duration timeout, String why) {
         return new LockTimeoutException(
                 this + " was not acquired within " + timeout + ": " + why,
                 getName(),
@@ -245,7 +246,7 @@ final class RedisLock implements HoldfastLock {
     }
 
     /** Whether the thread has a hold, in either mode, for which the acquire would wait. */
-    private boolean holdsItself(boolean kept) {
+    boolean holdsItself(boolean kept) {
         return client.held.newest(key(false)) != null
                 || client.held.newest(key(true)) != null
                 || (!kept && client.keeps && keepsAny());
@@ -316,6 +317,11 @@ final class RedisLock implements HoldfastLock {
             options.set_note(note);
         }
         return options;
+    }
+
+    /** How it is acquired for a Hold; to be closed. */
+    hf_acquire_options how(boolean itself) {
+        return how(OWN_LEASE, false, itself, options.tracedNote());
     }
 
     private hf_acquire_options how(
@@ -401,33 +407,36 @@ final class RedisLock implements HoldfastLock {
 
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
         return begin(
-                timeout,
+                outcome -> timedOut(timeout, outcome.text()),
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
-                outcome -> taken(outcome.hold()),
-                Hold::releaseAsync);
+                outcome -> new RedisHold(client, this, holdKey(false), outcome.hold()),
+                Hold::releaseAsync,
+                client.actions);
     }
 
-    private Hold taken(long hold) {
-        Held.Key key = owner == null ? null : Held.Key.of(name, owner, shares);
-        return new RedisHold(client, this, key, hold);
+    /** Under which a Hold is found: as the calling thread's, or only as the owner's; or null. */
+    Held.Key holdKey(boolean byThread) {
+        return byThread || owner != null ? key(shares) : null;
     }
 
     /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted. */
-    private <T> CompletableFuture<T> begin(
-            Duration timeout,
+    <T> CompletableFuture<T> begin(
+            Function<Completions.Outcome, LockTimeoutException> busy,
             Supplier<Completions.Operation> start,
             Function<Completions.Outcome, T> made,
-            Consumer<T> unwanted) {
-        return begin(timeout, start, operation -> operation, made, unwanted);
+            Consumer<T> unwanted,
+            Executor told) {
+        return begin(busy, start, operation -> operation, made, unwanted, told);
     }
 
     /** The same, with something to be done first with what it has acquired. */
     private <T> CompletableFuture<T> begin(
-            Duration timeout,
+            Function<Completions.Outcome, LockTimeoutException> busy,
             Supplier<Completions.Operation> start,
             UnaryOperator<CompletableFuture<Completions.Outcome>> then,
             Function<Completions.Outcome, T> made,
-            Consumer<T> unwanted) {
+            Consumer<T> unwanted,
+            Executor told) {
         CompletableFuture<T> future = new CompletableFuture<>();
         Completions.Operation operation;
         try {
@@ -443,19 +452,18 @@ final class RedisLock implements HoldfastLock {
                 });
         then.apply(operation)
                 .thenAcceptAsync(
-                        outcome -> tell(future, outcome, timeout, made, unwanted),
-                        client.actions);
+                        outcome -> tell(future, outcome, busy, made, unwanted), told);
         return future;
     }
 
     private <T> void tell(
             CompletableFuture<T> future,
             Completions.Outcome outcome,
-            Duration timeout,
+            Function<Completions.Outcome, LockTimeoutException> busy,
             Function<Completions.Outcome, T> made,
             Consumer<T> unwanted) {
         if (isBusy(outcome)) {
-            future.completeExceptionally(timedOut(timeout, outcome.text()));
+            future.completeExceptionally(busy.apply(outcome));
         } else if (outcome.hold() == 0) {
             future.completeExceptionally(outcome.failure());
         } else {
@@ -493,7 +501,7 @@ final class RedisLock implements HoldfastLock {
     @Override
     public CompletableFuture<Turn> beginAsync(OnceOptions<?> options) {
         return begin(
-                options.timeout(),
+                outcome -> timedOut(options.timeout(), outcome.text()),
                 () -> startTurn(options),
                 operation -> // its answer takes a while: elsewhere than in the user's executor
                         options.atMostOnce()
@@ -502,7 +510,8 @@ final class RedisLock implements HoldfastLock {
                                         client.actions::executeHere)
                                 : operation,
                 outcome -> turn(outcome, options),
-                RedisLock::passOn);
+                RedisLock::passOn,
+                client.actions);
     }
 
     private Completions.Operation startTurn(OnceOptions<?> options) {
@@ -537,7 +546,7 @@ final class RedisLock implements HoldfastLock {
             hold = 0;
         }
         return new Completions.Outcome(
-                status, hold, error.getReplicas(), error.getCause(), text);
+                status, new long[] {hold}, 0, error.getReplicas(), error.getCause(), text);
     }
 
     /** Whether the handle tells what became of the call. */
@@ -736,6 +745,24 @@ final class RedisLock implements HoldfastLock {
 
     private <T> T call(LongFunction<T> function) {
         return call(handle, function);
+    }
+
+    /** What acquires a Hold, for as long as this object is reachable. */
+    long pointer() {
+        return call(lock -> lock);
+    }
+
+    /** The lock, if it is of that client. */
+    static RedisLock of(HoldfastLock lock, Session client) {
+        if (!(lock instanceof RedisLock mine) || mine.client != client) {
+            throw new IllegalArgumentException(lock + " is not a lock of this client");
+        }
+        return mine;
+    }
+
+    /** Whether a Hold's owner is the calling thread. */
+    boolean isPerThread() {
+        return perThread;
     }
 
     /** The owner that acquires and releases; null: the core derives it from the options. */

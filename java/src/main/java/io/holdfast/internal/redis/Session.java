@@ -166,7 +166,12 @@ final class Session {
 
     /** Starts an operation without waiting for it, by calling begin with its number. */
     Completions.Operation start(LongConsumer begin) {
-        return call(client -> completions.start(client, begin));
+        return start(1, begin);
+    }
+
+    /** Starts several, which end together, by calling begin with the number of the first. */
+    Completions.Operation start(int count, LongConsumer begin) {
+        return call(client -> completions.start(client, count, begin));
     }
 
     /** Cancels an operation, which then ends soon, with or without the lock. */

@@ -1,0 +1,68 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.Hold;
+import io.holdfast.Holds;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Millis;
+import io.holdfast.internal.core.hf_acquire_options;
+import java.lang.ref.Reference;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+
+/** Acquires several locks on Redis at once. */
+final class RedisLocksAll {
+    private final Session client;
+    private final List<RedisLock> locks;
+
+    RedisLocksAll(Session client, List<RedisLock> locks) {
+        this.client = client;
+        this.locks = locks;
+    }
+
+    /** Starts it, also if the calling thread waits: in native code it could not be interrupted. */
+    CompletableFuture<Holds> begin(Duration timeout, boolean byThread) {
+        List<Held.Key> keys = locks.stream().map(lock -> lock.holdKey(byThread)).toList();
+        return locks.get(0)
+                .begin(
+                        outcome -> locks.get(outcome.lock()).timedOut(timeout, outcome.text()),
+                        () -> start(Millis.timeout(timeout), byThread),
+                        outcome -> holds(outcome.holds(), keys),
+                        unwanted -> unwanted.holds().values().forEach(Hold::releaseAsync),
+                        byThread ? Runnable::run : client.actions);
+    }
+
+    private Completions.Operation start(long timeoutMillis, boolean byThread) {
+        boolean perThread = byThread && locks.stream().allMatch(RedisLock::isPerThread);
+        byte[] owner = perThread ? client.holdOwner() : null;
+        long[] pointers = locks.stream().mapToLong(RedisLock::pointer).toArray();
+        hf_acquire_options[] how =
+                locks.stream()
+                        .map(lock -> lock.how(byThread && lock.isPerThread() && lock.holdsItself(false)))
+                        .toArray(hf_acquire_options[]::new);
+        try {
+            return client.start(
+                    pointers.length,
+                    number ->
+                            Core.hf_lock_acquire_all_start(
+                                    pointers, owner, timeoutMillis, how, number));
+        } finally {
+            for (hf_acquire_options each : how) {
+                each.close();
+            }
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    private Holds holds(long[] pointers, List<Held.Key> keys) {
+        Map<String, Hold> holds = new LinkedHashMap<>();
+        for (int at = 0; at < pointers.length; at++) {
+            RedisLock lock = locks.get(at);
+            holds.put(
+                    lock.getName(), new RedisHold(client, lock, keys.get(at), pointers[at]));
+        }
+        return new Holds(holds);
+    }
+}
