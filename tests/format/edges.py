@@ -1134,6 +1134,30 @@ class Edges:
         fence = r.get(self.keys.F) or ""
         self.expect("the fence stays", fence[:16] >= lock.fence(4), fence)
         r.flushall()
+        theirs = self.as_user(r)
+        r.acl_setuser("u", enabled=True, commands=["-hset"])
+        told = theirs.limit(5, n=60)
+        self.expect("a limit that is refused", isinstance(told, redis.RedisError), told)
+        self.expect("may be asked for again", lock.limit(5, n=60) == [0, 0] == lock.limit(5, n=60))
+        self.expect("and is stored", lock.limit(0) == [5, 0], lock.state())
+        theirs.r.close()
+        r.flushall()
+
+    def test_first_of_readers(self, lock: Lock, r: redis.Redis) -> None:
+        """The one that is spread for another, which ends sooner, keeps its end in S, too."""
+        lock.share(1, lease=30000)
+        lock.acquire(2, "s0", lease=5000, wait=False)
+        ends = r.pttl(self.keys.S), r.pttl(self.keys.K)
+        self.expect("S and K end with the first", min(ends) > 25000, lock.state())
+        r.flushall()
+
+    def test_dead_id_behind_one(self, lock: Lock, r: redis.Redis) -> None:
+        """A short release and a wait hear of an id that is dead, as they do of a fence."""
+        lock.take(1), lock.acquire(2)
+        self.expect("before", r.hget(self.keys.K, "hf1")[32] == "1", lock.state())
+        lock.cancel(9, bury=1)
+        self.expect("K says so", r.hget(self.keys.K, "hf1")[32] == "2", lock.state())
+        r.flushall()
 
     def test_weights(self, lock: Lock, r: redis.Redis) -> None:
         """A weight ends with its hold, nests as such, and is the member's."""

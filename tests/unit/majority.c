@@ -189,7 +189,7 @@ static void test_a_master_is_in_quarantine_after_a_restart(void **state) {
     (void)state;
     assert_string_equal(members->list, "1 30000 a:1,b:1,c:1");
     assert_int_equal(hf_member_young_ms(members, 0, now), 0); /* no client has asked it yet */
-    hf_run old = run_of("old", now / 1000000000 + 3600); /* it began before this machine did */
+    hf_run old = run_of("old", now / 1000000000 + 3600);      /* it began before this machine did */
     hf_run young = run_of("young", 5), stepped = run_of("third", 3600);
     assert_status(hf_member_met(members, 0, &old, now), HF_OK);
     assert_int_equal(hf_member_young_ms(members, 0, hf_now()), 0);
