@@ -1,25 +1,10 @@
 /* What is certain of a hold is true, stays so, and is told. */
-#include "scenario.h"
+#include "both.h"
 
 #include "lock/renewal.h"
 
-static proxy *way;
-static hf_client *client, *other; /* through it; past it */
-
-static int set_up(void **state) {
-    int result = begin_scenario(state);
-    way = proxy_start();
-    client = open_with(url_of(way), 2000, 2000);
-    other = open_client();
-    warm_up(client);
-    return result;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    close_both(way, client, other);
-    return 0;
-}
+static int set_up(void **state) { return begin_both(state, 2000); }
+static int tear_down(void **state) { return end_both(state); }
 
 /* F7: the companion key of one lock is of another type, and the server refuses all of the call. */
 static void test_a_bad_companion_key_costs_its_own_lock_alone(void **state) {

@@ -3,10 +3,7 @@
 #include "scenario.h"
 
 static int set_up(void **state) { return begin_scenario(state); }
-static int tear_down(void **state) {
-    (void)state;
-    return 0;
-}
+static int tear_down(void **state) { return end_scenario(state); }
 
 /* F5: each release of what was waited for is refused once. */
 static void test_a_close_sends_again_what_a_server_that_loads_refuses(void **state) {

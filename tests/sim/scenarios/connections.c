@@ -4,10 +4,7 @@
 enum { THREADS = 50, NAMES = 20 };
 
 static int set_up(void **state) { return begin_scenario(state); }
-static int tear_down(void **state) {
-    (void)state;
-    return 0;
-}
+static int tear_down(void **state) { return end_scenario(state); }
 
 /* The server's, without this program's own. */
 static int64_t connections(void) {
@@ -376,8 +373,6 @@ static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void 
     worker_go_on(pid);
     worker_join(pid);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {

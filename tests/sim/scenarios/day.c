@@ -14,10 +14,7 @@ typedef struct member {
 static member members[CLIENTS];
 
 static int set_up(void **state) { return begin_scenario(state); }
-static int tear_down(void **state) {
-    (void)state;
-    return 0;
-}
+static int tear_down(void **state) { return end_scenario(state); }
 
 static void join(int i, int64_t lease_ms) {
     hf_client_options options = {.size = sizeof options, .fence_life_ms = 1800000};

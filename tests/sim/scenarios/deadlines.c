@@ -2,10 +2,7 @@
 #include "scenario.h"
 
 static int set_up(void **state) { return begin_scenario(state); }
-static int tear_down(void **state) {
-    (void)state;
-    return 0;
-}
+static int tear_down(void **state) { return end_scenario(state); }
 
 /* A server that takes its time for the log-in, and answers nothing after it. */
 static void greet_late(int fd) {

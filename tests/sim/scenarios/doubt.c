@@ -1,24 +1,9 @@
 /* A request without an answer may be carried out late: whatever it does then is undone, and
  * nothing counts on that it does not come. */
-#include "scenario.h"
+#include "both.h"
 
-static proxy *way;
-static hf_client *client, *other; /* through it; past it */
-
-static int set_up(void **state) {
-    int result = begin_scenario(state);
-    way = proxy_start();
-    client = open_with(url_of(way), 500, 2000);
-    other = open_client();
-    warm_up(client);
-    return result;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    close_both(way, client, other);
-    return 0;
-}
+static int set_up(void **state) { return begin_both(state, 500); }
+static int tear_down(void **state) { return end_both(state); }
 
 /* -------------------------------------------------------- Given up while sent */
 

@@ -1,24 +1,9 @@
 /* A limit that is stored with a lock counts from the instant at which it is stored, for all that
  * ask and wait, and ends no hold. */
-#include "scenario.h"
+#include "both.h"
 
-static proxy *way;
-static hf_client *client, *other; /* through it; past it */
-
-static int set_up(void **state) {
-    int result = begin_scenario(state);
-    way = proxy_start();
-    client = open_with(url_of(way), 2000, 2000);
-    other = open_client();
-    warm_up(client);
-    return result;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    close_both(way, client, other);
-    return 0;
-}
+static int set_up(void **state) { return begin_both(state, 2000); }
+static int tear_down(void **state) { return end_both(state); }
 
 /* permits: 0, it says no number. */
 static hf_lock *pool(hf_client *of, int64_t permits, int64_t weight) {
@@ -314,8 +299,6 @@ static void test_a_limit_outlives_a_restart_and_no_empty_one(void **state) {
     hf_lock_close(learns);
     hf_lock_close(right);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {

@@ -235,10 +235,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return 0;
-}
+static int tear_down(void **state) { return end_scenario(state); }
 
 static bool is_majority(unsigned mask, int masters) {
     return __builtin_popcount(mask) > masters / 2;

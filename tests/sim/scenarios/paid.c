@@ -1,29 +1,21 @@
 /* A call that is paid for: made at most once, and what came of it is not thrown away. */
-#include "scenario.h"
+#include "both.h"
 
 static const hf_acquire_options MOST = {.size = sizeof MOST, .flags = HF_ACQUIRE_AT_MOST_ONCE};
 
-static proxy *way;
-static hf_client *client, *other; /* through it; past it */
 static hf_lock *mine, *theirs;
 
 static int set_up(void **state) {
-    int result = begin_scenario(state);
-    way = proxy_start();
-    client = open_with(url_of(way), 500, 2000);
-    other = open_client();
-    warm_up(client);
+    int result = begin_both(state, 500);
     mine = lease_lock(client, "k", 1000, HF_OFF);
     theirs = lease_lock(other, "k", 60000, HF_ON);
     return result;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     hf_lock_close(mine);
     hf_lock_close(theirs);
-    close_both(way, client, other);
-    return 0;
+    return end_both(state);
 }
 
 static hf_hold *turn_of(hf_lock *lock) {

@@ -24,6 +24,11 @@ static inline int begin_scenario(void **state) {
     return result;
 }
 
+static inline int end_scenario(void **state) {
+    (void)state;
+    return 0;
+}
+
 /* With the time to reach the server and the time for an answer. */
 static inline hf_client *open_with(const char *url, int64_t connect_ms, int64_t command_ms) {
     hf_client_options options = {

@@ -163,8 +163,6 @@ static void test_who_has_not_asked_hears_nothing(void **state) {
     hf_client_close(other);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_server_that_is_gone_for_a_while),

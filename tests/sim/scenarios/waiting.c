@@ -1,18 +1,12 @@
 /* Who waits for a lock gets it soon after it is free, whatever becomes of the messages, of the
  * connections and of the server's clock. */
-#include "scenario.h"
+#include "both.h"
 
-static proxy *way;
-static hf_client *client, *other; /* through it; past it */
 static hf_lock *lock, *theirs;
 static hf_hold *hold; /* the other's */
 
 static int set_up(void **state) {
-    int result = begin_scenario(state);
-    way = proxy_start();
-    client = open_with(url_of(way), 2000, 2000);
-    other = open_client();
-    warm_up(client);
+    int result = begin_both(state, 2000);
     lock = lease_lock(client, "k", 60000, HF_OFF);
     theirs = lease_lock(other, "k", 60000, HF_OFF);
     hold = held(theirs);
@@ -20,11 +14,9 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     hf_lock_close(lock);
     hf_lock_close(theirs);
-    close_both(way, client, other);
-    return 0;
+    return end_both(state);
 }
 
 static void assert_had_within(waiter *w, int64_t since, int64_t ms) {
