@@ -26,6 +26,7 @@ import redis.clients.jedis.Jedis;
 /** Several masters: the same program, with another URL. */
 final class QuorumTest extends ClientTest {
     private static final int MASTERS = 3;
+    private static final Duration HALF = Duration.ofMillis(500);
     private static final List<RedisServer> SERVERS = new ArrayList<>();
 
     private HoldfastClient other;
@@ -45,15 +46,14 @@ final class QuorumTest extends ClientTest {
 
     @Override
     HoldfastClient connect() {
-        return connect(0);
+        return Holdfast.connect(url(0));
     }
 
     /** The masters have just begun: with a quarantine no caller would get a lock. */
-    private static HoldfastClient connect(int quarantine) {
+    private static String url(int quarantine) {
         List<String> places =
                 SERVERS.stream().map(each -> each.tcpUrl.replace("redis://", "")).toList();
-        return Holdfast.connect(
-                "redis+quorum://" + String.join(",", places) + "?quarantine=" + quarantine);
+        return "redis+quorum://" + String.join(",", places) + "?quarantine=" + quarantine;
     }
 
     @BeforeEach
@@ -234,6 +234,41 @@ final class QuorumTest extends ClientTest {
     }
 
     @Test
+    void troubleOfAMinorityTroubleOfAMajorityAndALossAreTold() throws Exception {
+        List<TroubleNotice> told = new CopyOnWriteArrayList<>();
+        List<Hold> lost = new CopyOnWriteArrayList<>();
+        ClientOptions telling = ClientOptions.defaults().commandTimeout(HALF).onTrouble(told::add);
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(3));
+        try (HoldfastClient holder = Holdfast.connect(url(0), telling)) {
+            Hold hold = everywhere(holder.lock(name, brief).acquire(LONG));
+            hold.onLost(lost::add);
+            try {
+                SERVERS.get(0).stall();
+                until(() -> !told.isEmpty());
+                assertTrue(hold.isValid());
+                SERVERS.get(1).stall();
+                until(() -> told.size() > 1);
+                until(() -> lost.equals(List.of(hold)));
+            } finally {
+                SERVERS.get(0).resume();
+                SERVERS.get(1).resume();
+            }
+            try (Hold next = holder.lock(name, brief).acquire(LONG)) {
+                until(() -> told.size() > 3);
+                assertTrue(next.fence() > hold.fence());
+            }
+        }
+        assertEquals(
+                List.of(
+                        TroubleNotice.Kind.FAILOVER,
+                        TroubleNotice.Kind.AT_RISK,
+                        TroubleNotice.Kind.OVER,
+                        TroubleNotice.Kind.FAILOVER),
+                told.stream().map(TroubleNotice::kind).toList());
+        assertEquals(1, told.get(1).holds());
+    }
+
+    @Test
     void aMasterThatHangsDelaysNobody() throws Exception {
         RedisServer first = SERVERS.get(0);
         try (Hold held = everywhere(client.lock(name + ":held").acquire(LONG))) {
@@ -291,6 +326,6 @@ final class QuorumTest extends ClientTest {
         assertThrows(
                 IllegalArgumentException.class,
                 () -> Holdfast.connect("redis+quorum://" + place));
-        assertThrows(IllegalArgumentException.class, () -> connect(60)); // another quarantine
+        assertThrows(IllegalArgumentException.class, () -> Holdfast.connect(url(60))); // another quarantine
     }
 }
