@@ -27,7 +27,7 @@ static int64_t epoch;
 static deployment kind;
 static int64_t lag_ns, ahead_ns, behind_ns;
 int servers_quarantine_s = 30;
-static bool healed; /* no restart comes any more */
+static int heals; /* no restart comes that was planned before the last one */
 void (*servers_watch)(int which, const sim_bytes *words, size_t count);
 
 int servers_count(void) { return count; }
@@ -370,7 +370,7 @@ void servers_begin(deployment what, uint64_t seed) {
     moving_slot = -1;
     lag_ns = 20 * SIM_MS;
     ahead_ns = behind_ns = 0;
-    healed = false;
+    heals = 0;
     if (kind == SENTINELS)
         begin_sentinels(2 + (int)(seed % 2));
     else if (kind == CLUSTER)
@@ -396,7 +396,7 @@ static void start(void *self) {
 }
 
 void servers_heal(void) {
-    healed = true;
+    heals++;
     for (int i = 0; i < count; i++) {
         sim_server_pause(servers[i].at, false);
         start(&servers[i]);
@@ -437,11 +437,12 @@ typedef struct backup {
     char *data;
     size_t length;
     int64_t down_ns;
+    int heals;
 } backup;
 
 static void restore(void *argument) {
     backup *b = argument;
-    if (!healed) {
+    if (heals == b->heals) {
         servers_restart((int)(b->of - servers), false, b->down_ns);
         sim_redis_load(b->of->redis, b->data, b->length, 0);
         sim_redis_promote(b->of->redis);
@@ -452,7 +453,7 @@ static void restore(void *argument) {
 
 void servers_restore(int which, int64_t later_ns, int64_t down_ns) {
     backup *b = malloc(sizeof *b);
-    *b = (backup){.of = &servers[which], .down_ns = down_ns};
+    *b = (backup){.of = &servers[which], .down_ns = down_ns, .heals = heals};
     b->data = sim_redis_snapshot(b->of->redis, &b->length);
     sim_at(sim_now() + later_ns, restore, b);
 }
