@@ -134,6 +134,26 @@ static void test_a_close_does_not_send_again_what_was_given_up(void **state) {
     proxy_stop(way);
 }
 
+/* It is to be asked for again later, its caller gives it up, and the server forgets the dead id. */
+static void test_a_close_sends_no_acquire_that_was_given_up(void **state) {
+    (void)state;
+    for (int ms = 0; ms < 40; ms++) {
+        hf_client *client = open_with(tcp_url(), 500, 2000);
+        warm_up(client);
+        hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+        servers_refuse(0, SIM_EVERYTHING, "LOADING it reads its data", 1);
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, NULL, 1), HF_OK);
+        sleep_ms(ms);
+        hf_op_cancel(client, 1);
+        sleep_ms(2);
+        servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+        TELL("FLUSHALL");
+        hf_client_close(client);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+        hf_lock_close(lock);
+    }
+}
+
 /* ------------------------------------------------------------------ Forks */
 
 static void *open_far(void *argument) {
@@ -243,6 +263,7 @@ int main(int count, char **words) {
         TEST(test_a_close_and_a_thread_that_gives_back_end_a_hold_once),
         TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
         TEST(test_a_close_does_not_send_again_what_was_given_up),
+        TEST(test_a_close_sends_no_acquire_that_was_given_up),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
