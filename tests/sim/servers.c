@@ -105,6 +105,8 @@ static void plan_tick(server *of);
 
 static void tick(void *argument) {
     server *of = argument;
+    if (of->ticks_at != sim_now())
+        return; /* it was planned before an earlier one */
     of->ticks_at = SIM_NEVER;
     sim_redis_tick(of->redis);
     plan_tick(of);
