@@ -76,7 +76,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
         o.max_hold_ms = sim_span(100, 20000);
     o.heal = work.heals ? HF_ON : HF_OFF;
     o.ahead_ms = work.ahead > 0 && often(work.ahead) ? sim_span(1, AHEAD_MS) : 0;
-    if (often(work.replicated)) {
+    if (o.lease_ms != GATE_MS && often(work.replicated)) { /* or a timeout may be too long */
         o.replicas = 1;
         o.replica_timeout_ms = sim_span(1, work.shortest_ms - 1);
     }
