@@ -154,6 +154,36 @@ static void test_a_close_sends_no_acquire_that_was_given_up(void **state) {
     }
 }
 
+/* More than there are threads that ask for replicas: the others have not begun to. */
+static void test_a_close_ends_each_acquire_that_waits_for_replicas_once(void **state) {
+    enum { LOCKS = 20 };
+    hf_lock *locks[LOCKS];
+    hf_completion done = {.size = sizeof done};
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    warm_up(client);
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] =
+            open_lock(client, text("r%d", i), NULL,
+                      OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 10000));
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 0, NULL, i + 1), HF_OK);
+    }
+    for (int i = 0; i < LOCKS; i++)
+        assert_soon(NUMBER("EXISTS r%d", i) == 1);
+    hf_client_close(client);
+    int ended = 0;
+    while (hf_client_next(client, &done) == HF_OK && done.kind != HF_KIND_NONE) {
+        assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+        assert_status(done.status, HF_ECANCELED);
+        ended++;
+    }
+    assert_int_equal(ended, LOCKS);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_soon(NUMBER("EXISTS r%d", i) == 0);
+        hf_lock_close(locks[i]);
+    }
+}
+
 /* ------------------------------------------------------------------ Forks */
 
 static void *open_far(void *argument) {
@@ -264,6 +294,7 @@ int main(int count, char **words) {
         TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
         TEST(test_a_close_does_not_send_again_what_was_given_up),
         TEST(test_a_close_sends_no_acquire_that_was_given_up),
+        TEST(test_a_close_ends_each_acquire_that_waits_for_replicas_once),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),

@@ -374,6 +374,34 @@ static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void 
     worker_join(pid);
 }
 
+/* It is another one for a while: what is asked then is told so at once, and works again later. */
+static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(void **state) {
+    (void)state;
+    hf_client *client;
+    TELL("ACL SETUSER ann reset on >one ~* &* +@all");
+    const char *url = text("redis://ann:one@%s:6379", sim_address(SERVER));
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    TELL("ACL SETUSER ann resetpass >two");
+    TELL("CLIENT KILL TYPE normal");
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    int64_t began = now_ms();
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, 1), HF_OK);
+    hf_completion done = completion_within(client, 5000);
+    assert_status(done.status, HF_EAUTH);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 60000, &hold), HF_EAUTH);
+    assert_in_range(now_ms() - began, 0, 1000);
+    TELL("ACL SETUSER ann resetpass >one");
+    assert_soon(hf_lock_acquire(lock, 0, &hold) == HF_OK);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_burst_has_three_connections_and_leaves_one),
@@ -386,6 +414,7 @@ int main(int count, char **words) {
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
     };
     return RUN_TESTS(tests, count, words);
 }
