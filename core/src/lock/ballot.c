@@ -234,17 +234,28 @@ static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
     return count >= majority_of(ballot);
 }
 
+/* One that stands is told if it is lost. */
+static void is_not_confirmed(const struct hf_ballot *ballot, size_t at, vote *of) {
+    if (of->hold == NULL || ballot->op == NULL)
+        return;
+    give_back(ballot->client, at, of->hold);
+    of->hold = NULL;
+}
+
+/* A vote that cannot be asked for, because its lease has ended, is none. */
 static void confirm(struct hf_ballot *ballot, size_t at) {
     vote *of = &ballot->votes[at];
     hf_call *call = new_call(ballot->client, CONFIRM, at, of->hold);
-    if (call == NULL)
-        return;
-    call->ballot = ballot;
-    call->fence = ballot->fence;
-    if (hf_hold_confirm_start(of->hold, ballot->fence, number_of(call)) == HF_OK)
-        of->asking = call;
-    else
+    if (call != NULL) {
+        call->ballot = ballot;
+        call->fence = ballot->fence;
+        if (hf_hold_confirm_start(of->hold, ballot->fence, number_of(call)) == HF_OK) {
+            of->asking = call;
+            return;
+        }
         drop_call(call);
+    }
+    is_not_confirmed(ballot, at, of);
 }
 
 /* ---------------------------------------------------------------- Votes */
@@ -623,7 +634,6 @@ static void step(struct hf_ballot *ballot) {
         default:
             break;
         }
-        size_t asked = 0;
         for (size_t i = 0; i < masters_of(ballot); i++) {
             const vote *of = &ballot->votes[i];
             if (of->hold == NULL || of->hold->fence >= ballot->fence)
@@ -631,13 +641,6 @@ static void step(struct hf_ballot *ballot) {
             if (of->asking != NULL) /* for another fence: its answer says nothing of this one */
                 abandon(&ballot->votes[i].asking);
             confirm(ballot, i);
-            asked += of->asking != NULL;
-        }
-        if (asked == 0) { /* no memory */
-            ballot->reached = count_answers(ballot);
-            let_go(ballot, ALL);
-            came_to_nothing(ballot);
-            return;
         }
     }
 }
@@ -791,9 +794,8 @@ static void confirmed(const hf_call *call, hf_status status) {
     of->asking = NULL;
     if (status == HF_OK) {
         of->confirms = call->fence == ballot->fence;
-    } else if (of->hold != NULL && ballot->op != NULL) { /* one that stands is told if it is lost */
-        give_back(ballot->client, call->at, of->hold);
-        of->hold = NULL;
+    } else {
+        is_not_confirmed(ballot, call->at, of);
     }
     if (ballot->op != NULL)
         step(ballot);
