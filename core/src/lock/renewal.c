@@ -124,9 +124,11 @@ void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
     hf_renewal_plan_locked(hold);
 }
 
+/* In time for another try also where the hold counts for less than its lease. */
 static void retry_soon(hf_hold *hold) {
+    int64_t now = hf_now(), half_ms = (hf_until(hold->validity.deadline, now) + 1) / 2;
     hold->asked = false;
-    hold->renew_at = hf_now() + hf_renewal_interval(hold) / PART;
+    hold->renew_at = hf_earlier(now + hf_renewal_interval(hold) / PART, hf_after(now, half_ms));
     hf_renewal_plan_locked(hold);
 }
 
