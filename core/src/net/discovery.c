@@ -19,10 +19,12 @@
  * so that a fleet does not storm the nodes that are left. */
 #define LOOK_MIN_MS 20
 #define LOOK_MAX_MS 200
-/* How often a sentinel is asked for the master, besides its events; and how soon again if that
- * server does not say yet that it is the master, or the sentinel did not answer. */
+/* How often a sentinel is asked for the master, besides its events; how soon again if that server
+ * does not say yet that it is the master, or the sentinel did not answer; and how often all are
+ * asked, because the master that this one names cannot be reached. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
+#define ASK_ALL_MS 5000
 /* Sentinels tell each other of a failover in a few seconds. */
 #define FORGET_MS 10000
 
@@ -51,7 +53,7 @@ struct hf_discovery {
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
     hf_place watched;         /* the one that the watched sentinel names; host NULL: none does */
-    int64_t ask_all_at;       /* when a connection asks the sentinels next, in place of that */
+    int64_t ask_all_at;       /* when connections ask all, because that one cannot be reached */
     int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
     uint64_t older;      /* a bit for each sentinel that has reported a lower one since then, */
     int64_t older_since; /* and when the first did */
@@ -425,8 +427,9 @@ static void set_watched(hf_discovery *discovery, const hf_address *master) {
     pthread_mutex_unlock(&discovery->mutex);
 }
 
-/* The master that the watched sentinel names. False: the caller asks them all, once in a while,
- * because another may know better; each time would be a storm by a fleet whose master is away. */
+/* The master that the watched sentinel names. False: the caller asks them all, once in a while as
+ * long as that one cannot be reached, because another may know better; each time would be a storm
+ * by a fleet whose master is away. */
 static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
     pthread_mutex_lock(&discovery->mutex);
@@ -435,9 +438,18 @@ static bool watched_master(hf_discovery *discovery, hf_address *master) {
         place->host != NULL && now < discovery->ask_all_at &&
         hf_address_make(&discovery->address, place->host, place->port, NULL, master) == HF_OK;
     if (!named)
-        discovery->ask_all_at = hf_after(now, ASK_MS);
+        discovery->ask_all_at = hf_after(now, ASK_ALL_MS);
     pthread_mutex_unlock(&discovery->mutex);
     return named;
+}
+
+static void note_whether_reached(hf_discovery *discovery, bool reached) {
+    pthread_mutex_lock(&discovery->mutex);
+    if (reached)
+        discovery->ask_all_at = HF_NO_DEADLINE;
+    else if (discovery->ask_all_at == HF_NO_DEADLINE)
+        discovery->ask_all_at = hf_after(hf_now(), ASK_ALL_MS);
+    pthread_mutex_unlock(&discovery->mutex);
 }
 
 /* --------------------------------------------------------------- Threads */
@@ -556,6 +568,7 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
     } else {
         status = connect_by_sentinels(discovery, version, deadline, connection_out);
     }
+    note_whether_reached(discovery, status == HF_OK);
     /* From the first connection to the last: a client that only asks now and then must not ask the
      * old master either. A thread that cannot be started is, with the next connection. */
     if (status == HF_OK)
