@@ -120,7 +120,7 @@ class Twin:
         parts: dict[str, tuple[str, int]] = {"F": (last(r) or "", 0)}
         # A way that is written out may leave the ended holds to the next call.
         ended = set(r.zrangebyscore(KEYS.S, 0, time.time() * 1000))
-        if r.type(KEYS.K) == "hash":
+        if Twin.kind(r, ended) == "hash":
             for name, value in sorted(r.hgetall(KEYS.K).items()):
                 if name[1:] in ended:
                     continue
@@ -134,6 +134,13 @@ class Twin:
                     parts[name] = (value, 1)
         texts = {name: text[:at] + " " * 16 + text[at + 16 :] for name, (text, at) in parts.items()}
         return texts, [text[at : at + 16] for text, at in parts.values()]
+
+    @staticmethod
+    def kind(r: redis.Redis, ended: set[str]) -> str:
+        """The type of K, which is as good as gone when all of its many holds have ended."""
+        kind = r.type(KEYS.K)
+        left = r.hkeys(KEYS.K) if kind == "hash" and ended else []
+        return "none" if left and all(name == "hf1" or name[1:] in ended for name in left) else kind
 
     def look(self, r: redis.Redis, before: list[str]) -> tuple[list[object], list[float]]:
         """The keys, fences that were not there before as `new`; and what is a time."""
@@ -153,7 +160,8 @@ class Twin:
         times += [dead_until if dead_until > now else 0]
         times += [0 if end == NEVER else end for _, end in ends]
         # F is flagged if it has 32 columns more.
-        return [texts, new, queue, [who for who, _ in ends], record(r), r.type(KEYS.K)], times
+        kind = self.kind(r, set(r.zrangebyscore(KEYS.S, 0, now)))
+        return [texts, new, queue, [who for who, _ in ends], record(r), kind], times
 
     def same(
         self, run: Run, name: str, keys: list[str], words: tuple, answer: object, before: list[str]
