@@ -191,7 +191,7 @@ def test_a_filter_is_typed(tmux: Tmux, client: holdfast.Client, short: str) -> N
             tmux.press("Enter")
             tmux.until(rf"; {len(names)} match(es)? {re.escape(typed)}")
         tmux.press("/", "BSpace")
-        tmux.until("^Filter: nobod$")
+        tmux.until("^Filter: absen$")
         tmux.press("Escape")
         tmux.until(lambda screen: len(listed(screen)) == 2 and "match" not in screen)
     waiter.join(20)
