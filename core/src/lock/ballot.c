@@ -234,15 +234,16 @@ static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
     return count >= majority_of(ballot);
 }
 
-/* One that stands is told if it is lost. */
-static void is_not_confirmed(const struct hf_ballot *ballot, size_t at, vote *of) {
+/* Give back a vote that does not confirm. That of a hold that stands stays: its loss is told. */
+static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, vote *of) {
     if (of->hold == NULL || ballot->op == NULL)
         return;
     give_back(ballot->client, at, of->hold);
     of->hold = NULL;
 }
 
-/* A vote that cannot be asked for, because its lease has ended, is none. */
+/* Ask a vote to stand for the fence. One that cannot be asked, because its hold is lost, is none:
+ * to stay, and be asked again, it would have the ballot choose without an end. */
 static void confirm(struct hf_ballot *ballot, size_t at) {
     vote *of = &ballot->votes[at];
     hf_call *call = new_call(ballot->client, CONFIRM, at, of->hold);
@@ -255,7 +256,7 @@ static void confirm(struct hf_ballot *ballot, size_t at) {
         }
         drop_call(call);
     }
-    is_not_confirmed(ballot, at, of);
+    drop_unconfirmed(ballot, at, of);
 }
 
 /* ---------------------------------------------------------------- Votes */
@@ -795,7 +796,7 @@ static void confirmed(const hf_call *call, hf_status status) {
     if (status == HF_OK) {
         of->confirms = call->fence == ballot->fence;
     } else {
-        is_not_confirmed(ballot, call->at, of);
+        drop_unconfirmed(ballot, call->at, of);
     }
     if (ballot->op != NULL)
         step(ballot);
