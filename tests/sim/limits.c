@@ -63,23 +63,17 @@ static void change(pool *p, const limit *to) {
               (long long)to->per_ms);
 }
 
-static int64_t number(const sim_bytes *word) {
-    char text[24] = "";
-    memcpy(text, word->bytes, word->length < sizeof text ? word->length : sizeof text - 1);
-    return atoll(text);
-}
-
 /* Three keys, and then the limit's two numbers. */
 static bool asks_for(const limit *wanted, const sim_bytes *words, size_t count) {
-    return count >= 8 && number(&words[2]) == 3 && number(&words[6]) == wanted->permits &&
-           number(&words[7]) == wanted->per_ms;
+    return count >= 8 && servers_number(&words[2]) == 3 &&
+           servers_number(&words[6]) == wanted->permits &&
+           servers_number(&words[7]) == wanted->per_ms;
 }
 
-/* A limit changes as a command asks for, and whoever gets the lock fits beside all others. */
-static void look(int server, const sim_bytes *words, size_t count) {
+void limits_look(int server, const sim_bytes *words, size_t count) {
     char key[sizeof pools->key] = "";
-    if (!servers_is_master(server) || count < 5 || words[3].length >= sizeof key ||
-        (words[0].bytes[0] | 32) != 'e') /* EVALSHA or EVAL */
+    if (work.weights.limit == 0 || !servers_is_master(server) || count < 5 ||
+        words[3].length >= sizeof key || (words[0].bytes[0] | 32) != 'e') /* EVALSHA or EVAL */
         return;
     memcpy(key, words[3].bytes, words[3].length);
     pool *p = pool_named(key);
@@ -180,7 +174,4 @@ void limits_refused(const char *key, const hf_lock_options *said, const char *me
               message);
 }
 
-void limits_begin(void) {
-    memset(pools, 0, sizeof pools);
-    servers_watch = work.weights.limit > 0 ? look : NULL;
-}
+void limits_begin(void) { memset(pools, 0, sizeof pools); }

@@ -4,8 +4,12 @@
 
 #include "holdfast/holdfast.h"
 #include "kernel.h"
+#include "redis.h"
 
 void limits_begin(void);
+/* A server has carried out a command: a limit changes as the command asks for, and a caller that
+ * gets the lock fits beside all others. */
+void limits_look(int server, const sim_bytes *words, size_t count);
 /* Has the limit changed a moment ago? Whoever waited by another number is out of the queue until it
  * asks again, and keeps its turn. */
 bool limits_changed(const char *key);

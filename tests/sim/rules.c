@@ -45,6 +45,8 @@ typedef struct lock_of {
     char head[600];  /* of its queue, and what the last fence was */
     int64_t headed_at;
     int64_t last;
+    int64_t
+        back; /* the earliest place that a waiter asked to have back since the last look; or 0 */
     struct {
         int64_t fence, at, until;
     } done; /* the last result that was left for certain */
@@ -276,15 +278,34 @@ static void look_for_orphans(lock_of *l) {
 
 /* -------------------------------------------------------------- The queue */
 
-/* No waiter passes the first, which is well, unless by a head start, and soon after it came: by the
- * server's clock, or, because that may have stepped meanwhile, by the world's. */
+/* A waiter asks with the place that it has, which it gets back if it was out of the queue: KEYS are
+ * K, four more, and a key for each asker; ARGV are a number, and seven for each asker, the last one
+ * the place. */
+static void hear_places(int server, const sim_bytes *words, size_t count) {
+    char key[sizeof locks->key] = "";
+    int64_t keys = count > 3 ? servers_number(&words[2]) : 0;
+    limits_look(server, words, count);
+    if (keys < 6 || count < (size_t)(4 + keys + 7 * (keys - 5)) || words[3].length >= sizeof key)
+        return;
+    memcpy(key, words[3].bytes, words[3].length);
+    lock_of *l = lock_named(key);
+    for (int64_t i = 1; i <= keys - 5; i++) {
+        int64_t place = servers_number(&words[3 + keys + 7 * i]);
+        if (place > 0 && (l->back == 0 || place < l->back))
+            l->back = place;
+    }
+}
+
+/* No waiter passes the first, which is well, unless by an earlier place that it gets back; or by a
+ * head start, and soon after it came: by the server's clock, or, because that may have stepped
+ * meanwhile, by the world's. */
 static void look_for_passing(lock_of *l) {
     char head[sizeof l->head] = "";
     int64_t score = 0, last = 0, passed_ms = work.ahead > 0 ? AHEAD_MS + LOOK_MS : 0;
     bool recent = sim_now() - l->headed_at <= passed_ms * SIM_MS;
     bool waits = store_head(l->key, head, sizeof head, &score, &last) && !limits_changed(l->key);
     if (waits && strcmp(head, l->head) == 0 && last > l->last && last - score > passed_ms * 1000 &&
-        !(stepped && recent))
+        !(stepped && recent) && !(l->back > 0 && l->back < score))
         sim_wrong("the first of the queue of %s was passed: %s; it has %s", l->key, head,
                   store_tell(l->key));
     if (!waits)
@@ -293,6 +314,7 @@ static void look_for_passing(lock_of *l) {
         l->headed_at = sim_now();
     memcpy(l->head, head, sizeof head);
     l->last = last;
+    l->back = 0;
 }
 
 static void look(void *unused) {
@@ -438,6 +460,7 @@ void rules_kind(bool some_were_killed) {
 void rules_begin(void) {
     forgot = false;
     limits_begin();
+    servers_watch = hear_places;
     memset(locks, 0, sizeof locks);
     lost_at = lost_until = forbidden_until = -1;
     killed = abandoned = stepped = stepped_back = were_forbidden = false;

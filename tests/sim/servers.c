@@ -93,6 +93,12 @@ static void hang_up(void *world, void *connection) {
 
 static void spent(void *world, int64_t ns) { sim_server_spend(((server *)world)->at, ns); }
 
+int64_t servers_number(const sim_bytes *word) {
+    char text[24] = "";
+    memcpy(text, word->bytes, word->length < sizeof text ? word->length : sizeof text - 1);
+    return atoll(text);
+}
+
 static void ran(void *world, const sim_bytes *words, size_t word_count) {
     const server *of = world;
     if (servers_watch != NULL && of->host < SENTINEL_HOSTS)

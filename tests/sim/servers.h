@@ -39,6 +39,7 @@ void servers_fail_over(bool planned);
 void servers_move_slot(const char *key);
 /* Called, if it is not NULL, after each command of a server, with its words. */
 extern void (*servers_watch)(int which, const sim_bytes *words, size_t count);
+int64_t servers_number(const sim_bytes *word); /* 0 if it is none */
 /* Independent masters: each is a server for itself, of which a majority decides. */
 bool servers_independent(void);
 extern int servers_quarantine_s; /* of their clients' URL */
