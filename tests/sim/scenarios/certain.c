@@ -281,6 +281,22 @@ static void test_a_claim_never_makes_a_hold_endless(void **state) {
     hf_lock_close(lock);
 }
 
+/* The server begins anew, without its data and with a clock that is behind. */
+static void test_fences_grow_although_the_server_has_lost_them(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 5000, HF_OFF);
+    hf_hold *hold = held(lock);
+    int64_t fence = hf_hold_fence(hold);
+    give_back(hold, HF_OK);
+    TELL("FLUSHALL");
+    sim_server_step(servers_at(0), -3600 * SIM_S);
+    hold = held(lock);
+    assert_true(hf_hold_fence(hold) > fence);
+    give_back(hold, HF_OK);
+    sim_server_step(servers_at(0), 3600 * SIM_S);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
@@ -297,6 +313,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
+        TEST(test_fences_grow_although_the_server_has_lost_them),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -270,6 +270,23 @@ static void test_a_writer_behind_readers_is_not_passed_and_is_next(void **state)
     hf_lock_close(late);
 }
 
+/* The lock is there until the last of its readers has ended, and not the first. */
+static void test_a_reader_that_joins_outlasts_the_first(void **state) {
+    (void)state;
+    hf_lock *first = open_lock(other, "k", "first",
+                               OPTIONS(.lease_ms = 1000, .renew = HF_OFF, .mode = HF_SHARED));
+    hf_lock *second = reader_of(client, "second");
+    give_back(hold, HF_OK);
+    hf_hold *ended = held(first), *lasts = held(second), *none;
+    sleep_ms(2000);
+    assert_status(hf_hold_check(lasts), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+    give_back(lasts, HF_OK);
+    give_back(ended, HF_ELOST);
+    hf_lock_close(first);
+    hf_lock_close(second);
+}
+
 /* ------------------------------------------------------------ Head starts */
 
 static hf_lock *ahead_of(hf_client *of, int64_t ahead_ms) {
@@ -584,6 +601,7 @@ int main(int count, char **words) {
         TEST(test_who_waits_is_served_in_the_order_of_arrival),
         TEST(test_a_try_passes_nobody_who_waits),
         TEST(test_a_writer_behind_readers_is_not_passed_and_is_next),
+        TEST(test_a_reader_that_joins_outlasts_the_first),
         TEST(test_a_head_start_passes_those_alone_who_came_within_it),
         TEST(test_a_head_start_counts_once),
         TEST(test_a_head_start_takes_nothing_from_the_timeout),
