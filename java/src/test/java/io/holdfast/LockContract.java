@@ -852,4 +852,28 @@ abstract class LockContract extends ClientTest {
     static void assertBetween(long least, long value, long most) {
         assertTrue(least <= value && value <= most, () -> least + " <= " + value + " <= " + most);
     }
+
+    @Test
+    void whatTheCallerHoldsIsSeenThroughAnyLockObject() {
+        lock.lock();
+        HoldfastLock same = client.lock(name);
+        assertTrue(same.isHeldByCurrentThread());
+        assertEquals(1, same.getHoldCount());
+        assertEquals(lock.fence(), same.fence());
+        same.lock();
+        same.unlock();
+        assertEquals(1, client.lock(name).getHoldCount());
+        same.unlock();
+        assertEquals(0, client.lock(name).getHoldCount());
+    }
+
+    @Test
+    void aWeightThatOnlySharedHoldsHaveKeepsNoExclusiveOneOut() throws Exception {
+        lock.lock(); // what it leaves with the client is looked for in both modes
+        lock.unlock();
+        LockOptions heavy = LockOptions.defaults().permits(3).weight(5);
+        client.lock(name, heavy).acquire(LONG).close();
+        assertThrows(
+                IllegalArgumentException.class, () -> client.lock(name, heavy).shared());
+    }
 }

@@ -78,6 +78,18 @@ final class LockRegistryTest {
     }
 
     @Test
+    void anAcquireThroughAnotherObjectOfTheKeyNests() {
+        lock(one, key).lock();
+        long fence = there(one).fence();
+        assertTrue(lock(one, key).tryLock());
+        assertEquals(fence, there(one).fence());
+        lock(one, key).unlock();
+        assertFalse(lock(other, key).tryLock());
+        lock(one, key).unlock();
+        assertFalse(there(one).isLocked());
+    }
+
+    @Test
     void anInterruptEndsTheWaitAndThereAreNoConditions() throws Exception {
         Lock mine = lock(one, key);
         CountDownLatch started = new CountDownLatch(1);

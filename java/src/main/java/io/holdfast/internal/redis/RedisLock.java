@@ -254,17 +254,17 @@ final class RedisLock implements HoldfastLock {
 
     /** Whether the thread has something to unlock(), in either mode, through any object. */
     private boolean keepsAny() {
-        return keeps(handle) || keeps(otherMode());
+        return count(handle) + count(otherMode()) > 0;
     }
 
-    private boolean keeps(Handle opened) {
-        return call(opened, lock -> Core.hf_lock_count_as(lock, client.threadOwner()) > 0);
+    private int count(Handle opened) {
+        return call(opened, lock -> (int) Core.hf_lock_count_as(lock, owner(true)));
     }
 
     private synchronized Handle otherMode() {
         if (otherMode == null) {
             try {
-                otherMode = open(options, !shares);
+                otherMode = open(options.with(o -> o.weight = 1), !shares);
             } catch (UnsupportedException e) {
                 otherMode = handle; // a quorum has no shared holds
             }
@@ -680,9 +680,7 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public int getHoldCount() {
-        return nesting == null
-                ? 0
-                : call(nesting, lock -> (int) Core.hf_lock_count_as(lock, owner(true)));
+        return client.keeps ? count(handle) : 0;
     }
 
     @Override
