@@ -21,6 +21,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -380,5 +381,36 @@ final class AsyncTest extends RedisTest {
             get(get(other.lock(name).acquireAsync()).releaseAsync());
         }
         assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void actionsThatWaitForALockKeepNoOtherActionWaiting() throws Exception {
+        Hold hold = get(lock.acquireAsync());
+        List<CompletableFuture<Void>> waiting =
+                IntStream.range(0, 8)
+                        .mapToObj(
+                                each ->
+                                        client.lock(name + each)
+                                                .acquireAsync()
+                                                .thenAccept(
+                                                        free -> {
+                                                            free.close();
+                                                            lock.lock();
+                                                            lock.unlock();
+                                                        }))
+                        .toList();
+        until(() -> queued() >= 4); // as many as the pool has threads
+        CompletableFuture<Void> release =
+                client.lock(name + "z")
+                        .acquireAsync()
+                        .thenAccept(
+                                free -> {
+                                    free.close();
+                                    hold.close();
+                                });
+        get(release);
+        for (CompletableFuture<Void> each : waiting) {
+            get(each);
+        }
     }
 }

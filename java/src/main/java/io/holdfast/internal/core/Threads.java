@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.function.Supplier;
 
 /** Tells virtual threads, which must not wait in native code, from the others. */
@@ -30,6 +31,14 @@ public final class Threads {
         } catch (Throwable e) {
             throw new AssertionError(e);
         }
+    }
+
+    /**
+     * Whether the calling thread may wait for long in native code: not a virtual one, and none of a
+     * ForkJoinPool, which puts another thread in the place of one that parks, and of no other.
+     */
+    public static boolean mayBlock() {
+        return !isVirtual() && !(Thread.currentThread() instanceof ForkJoinWorkerThread);
     }
 
     /** The exception to throw; throws an Error itself. */

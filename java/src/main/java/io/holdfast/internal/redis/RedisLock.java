@@ -44,7 +44,7 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** The lock on Redis. A platform thread may ask on its own; a virtual one starts and parks. */
+/** The lock on Redis. Most threads wait in native code; a virtual one, or one of a pool, starts and parks. */
 final class RedisLock implements HoldfastLock {
     /** An acquire with the lock's lease and renewal. */
     private static final long OWN_LEASE = 0;
@@ -274,7 +274,7 @@ final class RedisLock implements HoldfastLock {
 
     /** In native code; a brake ends no wait for replicas, and not that for a whole lease. */
     private boolean mayBlock(boolean interruptible) {
-        return !Threads.isVirtual() && !(interruptible && (replicated || options.whole));
+        return Threads.mayBlock() && !(interruptible && (replicated || options.whole));
     }
 
     /** Acquires on this thread; null, or why it was not acquired in time. */
