@@ -115,11 +115,19 @@ public final class Gate {
      * @throws ClosedException if the client is closed
      */
     public boolean tryEnter() {
+        boolean interrupted = Thread.interrupted();
         try {
-            spend(lock.acquireAsync(Duration.ZERO).join(), Duration.ZERO);
-            return true;
-        } catch (CompletionException e) {
-            return refused(e.getCause());
+            for (; ; ) {
+                try {
+                    return tryEnter(Duration.ZERO);
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -135,18 +143,14 @@ public final class Gate {
      * @throws ClosedException if the client is closed
      */
     public boolean tryEnter(Duration timeout) throws InterruptedException {
-        CompletableFuture<Hold> pass = lock.acquireAsync(timeout);
+        Hold pass;
         try {
-            spend(pass.get(), timeout);
-            return true;
-        } catch (InterruptedException e) {
-            if (!pass.cancel(true)) {
-                pass.thenAccept(Hold::releaseAsync); // it came at that moment
-            }
-            throw e;
-        } catch (ExecutionException e) {
-            return refused(e.getCause());
+            pass = lock.acquire(timeout);
+        } catch (LockTimeoutException full) {
+            return false;
         }
+        spend(pass, timeout);
+        return true;
     }
 
     /**

@@ -413,4 +413,24 @@ final class AsyncTest extends RedisTest {
             get(each);
         }
     }
+
+    @Test
+    void aGateIsEnteredOnTheExecutorOfItsClient() throws Exception {
+        ExecutorService mine =
+                Executors.newSingleThreadExecutor(
+                        work -> {
+                            Thread thread = new Thread(work, "mine");
+                            thread.setDaemon(true);
+                            return thread;
+                        });
+        ClientOptions options = ClientOptions.defaults().executor(mine);
+        try (HoldfastClient other = Holdfast.connect(url(), options)) {
+            Gate gate = other.gate(name, 2, Duration.ofMinutes(1));
+            assertTrue(mine.submit(() -> gate.tryEnter()).get(20, TimeUnit.SECONDS));
+            assertTrue(
+                    mine.submit(() -> gate.tryEnter(Duration.ofSeconds(1)))
+                            .get(20, TimeUnit.SECONDS));
+            assertFalse(mine.submit(() -> gate.tryEnter()).get(20, TimeUnit.SECONDS));
+        }
+    }
 }

@@ -228,4 +228,15 @@ abstract class GateContract extends ClientTest {
         client.close();
         assertThrowsExactly(ClosedException.class, () -> client.gate(name, 1, MINUTE));
     }
+
+    @Test
+    void anInterruptedThreadMayTry() {
+        Gate gate = client.gate(name, 1, MINUTE);
+        Thread.currentThread().interrupt();
+        assertTrue(gate.tryEnter());
+        assertTrue(Thread.interrupted());
+        Thread.currentThread().interrupt();
+        assertThrowsExactly(InterruptedException.class, () -> gate.tryEnter(MINUTE));
+        assertFalse(Thread.interrupted());
+    }
 }
