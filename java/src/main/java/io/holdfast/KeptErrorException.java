@@ -9,6 +9,9 @@ import java.util.Optional;
 public final class KeptErrorException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
+    /** As much of an error's message as all languages keep. */
+    private static final int MESSAGE_MAX = 4096;
+
     /** The name of the error's class. */
     private final String type;
 
@@ -65,7 +68,9 @@ public final class KeptErrorException extends HoldfastException {
             return encoded(kept.type, kept.message, kept.data);
         }
         String message = error.getMessage();
-        return encoded(error.getClass().getSimpleName(), message == null ? "" : message, null);
+        message = message == null ? "" : message;
+        int length = Math.min(message.length(), MESSAGE_MAX);
+        return encoded(error.getClass().getSimpleName(), message.substring(0, length), null);
     }
 
     private static byte[] encoded(String type, String message, String data) {

@@ -102,26 +102,32 @@ final class Once<T> {
     }
 
     private End endOf(Throwable failure) {
-        Outcome.State state;
         try {
-            state = options.endOf(failure);
-        } catch (RuntimeException e) { // the user's predicate
-            failure.addSuppressed(e);
+            return switch (options.endOf(failure)) {
+                case FAILED ->
+                        new End(
+                                Outcome.State.FAILED,
+                                KeptErrorException.encoded(failure),
+                                options.keepTtl());
+                case RETRY -> new End(Outcome.State.RETRY, new byte[0], Duration.ZERO);
+                default -> unknown(failure);
+            };
+        } catch (Throwable e) { // of the user's predicate, or of the failure's own methods
+            if (e != failure) {
+                failure.addSuppressed(e);
+            }
             return unknown(failure);
         }
-        return switch (state) {
-            case FAILED ->
-                    new End(
-                            Outcome.State.FAILED,
-                            KeptErrorException.encoded(failure),
-                            options.keepTtl());
-            case RETRY -> new End(Outcome.State.RETRY, new byte[0], Duration.ZERO);
-            default -> unknown(failure);
-        };
     }
 
     private static End unknown(Throwable failure) {
-        return new End(Outcome.State.UNKNOWN, OnceOptions.shortened(failure.toString()), Duration.ZERO);
+        String why;
+        try {
+            why = failure.toString();
+        } catch (Throwable e) {
+            why = failure.getClass().getName();
+        }
+        return new End(Outcome.State.UNKNOWN, OnceOptions.shortened(why), Duration.ZERO);
     }
 
     private static void end(Turn turn, End end, Throwable failure) {

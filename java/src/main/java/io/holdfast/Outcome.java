@@ -181,7 +181,7 @@ public final class Outcome {
      */
     public void resolve(byte[] result, Duration ttl) {
         Millis.ttl(ttl);
-        settler.settle(State.DONE, fence, false, result, ttl);
+        settler.settle(State.DONE, fence, false, Objects.requireNonNull(result, "result"), ttl);
     }
 
     /**

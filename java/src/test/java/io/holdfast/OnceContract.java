@@ -4,6 +4,7 @@ import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -683,5 +684,80 @@ abstract class OnceContract extends ClientTest {
             assertEquals("", raw.type());
             assertEquals(bad, raw.errorMessage());
         }
+    }
+
+    /** An error whose message cannot be made. */
+    private static final class Unspeakable extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("no message");
+        }
+    }
+
+    /** What the future fails with, bare: some errors cannot be wrapped. */
+    private static Throwable failed(CompletableFuture<?> future) throws Exception {
+        return future.handle((result, failure) -> failure).get(20, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void anErrorThatCannotBeToldEndsTheTurn() throws Exception {
+        Exception error = new Unspeakable();
+        OnceOptions<String> kept = PAID.keep(Unspeakable.class);
+        assertEquals(error, assertThrows(Unspeakable.class, () -> failing(kept, error)));
+        assertFalse(lock.isLocked());
+        assertTrue(unknown().note().contains("Unspeakable"), unknown().note());
+        unknown().retry();
+        assertEquals(
+                error, failed(lock.onceAsync(kept, () -> CompletableFuture.failedFuture(error))));
+        unknown().retry();
+        CompletableFuture<String> throwing =
+                lock.onceAsync(
+                        kept,
+                        () -> {
+                            throw new Unspeakable();
+                        });
+        assertInstanceOf(Unspeakable.class, failed(throwing));
+        unknown().retry();
+    }
+
+    @Test
+    void anErrorOfAPredicateEndsTheTurn() throws Exception {
+        OnceOptions<String> wrong =
+                PAID.notCalled(
+                        e -> {
+                            throw new NoClassDefFoundError("vendor/Refused");
+                        });
+        Exception error = new IOException("vendor");
+        assertEquals(error, assertThrows(IOException.class, () -> failing(wrong, error)));
+        assertFalse(lock.isLocked());
+        unknown().retry();
+        assertEquals(
+                error, failed(lock.onceAsync(wrong, () -> CompletableFuture.failedFuture(error))));
+        unknown().retry();
+    }
+
+    @Test
+    void aLongErrorIsKeptShortened() throws Exception {
+        Exception error = new Declined("x".repeat(1 << 24));
+        OnceOptions<String> kept = PAID.keep(Declined.class);
+        assertEquals(error, assertThrows(Declined.class, () -> failing(kept, error)));
+        Declined told =
+                assertThrows(Declined.class, () -> lock.once(kept, OnceContract::unwanted));
+        assertTrue(error.getMessage().startsWith(told.getMessage()));
+        assertFalse(told.getMessage().isEmpty());
+        client.onceForget(name, false);
+        assertEquals(
+                error, failed(lock.onceAsync(kept, () -> CompletableFuture.failedFuture(error))));
+    }
+
+    @Test
+    void nullIsNoResultOfACall() throws Exception {
+        dies();
+        OutcomeUnknownException unknown = unknown();
+        assertThrows(NullPointerException.class, () -> unknown.resolve(null, TTL));
+        assertThrows(NullPointerException.class, () -> unknown.outcome().resolveError(null, TTL));
+        unknown().retry();
     }
 }
