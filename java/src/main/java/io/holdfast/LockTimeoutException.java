@@ -15,7 +15,7 @@ public class LockTimeoutException extends HoldfastException {
     private final Duration waited;
 
     private final transient Supplier<List<LockHolder>> look;
-    private transient List<LockHolder> holders;
+    private transient volatile List<LockHolder> holders;
 
     /**
      * For those who put something else in a client's place.
@@ -68,14 +68,21 @@ public class LockTimeoutException extends HoldfastException {
      * @return at most 100; empty if the lock is free by now, another library's lock holds it, the
      *     server does not answer, or the exception comes from another process
      */
-    public synchronized List<LockHolder> holders() {
-        if (holders == null) {
-            try {
-                holders = look == null ? List.of() : look.get();
-            } catch (HoldfastException | ClosedException unknown) {
-                holders = List.of();
-            }
+    public List<LockHolder> holders() {
+        List<LockHolder> seen = holders;
+        if (seen != null) {
+            return seen;
         }
-        return holders;
+        try {
+            seen = look == null ? List.of() : look.get();
+        } catch (HoldfastException | ClosedException unknown) {
+            seen = List.of();
+        }
+        synchronized (this) { // not while the server is asked
+            if (holders == null) {
+                holders = seen;
+            }
+            return holders;
+        }
     }
 }

@@ -1,7 +1,9 @@
 package io.holdfast;
 
+import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -318,5 +321,50 @@ final class LifecycleTest extends RedisTest {
             Thread.sleep(2);
         }
         dropping.get();
+    }
+
+    /** One that a virtual thread holds keeps its carrier from all others, before Java 24. */
+    @Test
+    void noMonitorIsHeldWhileTheServerIsAsked() throws Exception {
+        ClientOptions patient = ClientOptions.defaults().connectTimeout(Duration.ofMinutes(1));
+        try (RedisServer server = RedisServer.start();
+                HoldfastClient other = Holdfast.connect(server.tcpUrl, patient)) {
+            other.lock(name).lock();
+            HoldfastLock busy = other.lock(name, LockOptions.defaults().owner("stranger"));
+            LockTimeoutException timeout =
+                    assertThrows(LockTimeoutException.class, () -> busy.acquire(Duration.ZERO));
+            Locks walk = other.locks("*");
+            server.stall();
+            Async<Boolean> walking = Async.start(walk::hasNext);
+            Async<List<LockHolder>> looking = Async.start(timeout::holders);
+            try {
+                untilAsking(walking.thread);
+                untilAsking(looking.thread);
+                for (Object each : List.of(walk, timeout)) {
+                    Async.start(
+                                    () -> {
+                                        synchronized (each) {
+                                            return each;
+                                        }
+                                    })
+                            .get();
+                }
+                assertTrue(walking.isRunning() && looking.isRunning());
+            } finally {
+                server.resume();
+            }
+            assertTrue(walking.get());
+            assertEquals(1, looking.get().size());
+            assertEquals(1, timeout.holders().size());
+            assertSame(timeout.holders(), timeout.holders());
+            walk.close();
+        }
+    }
+
+    private static void untilAsking(Thread thread) throws InterruptedException {
+        until(
+                () ->
+                        Stream.of(thread.getStackTrace())
+                                .anyMatch(call -> call.getMethodName().startsWith("hf_")));
     }
 }

@@ -11,11 +11,16 @@ import io.holdfast.internal.core.hf_progress;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.NoSuchElementException;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongFunction;
+import java.util.function.Supplier;
 
 /** A walk over the locks on Redis. */
 final class RedisLocks implements Locks {
     private final Handle handle;
+    /** No monitor, which a virtual thread would hold with its carrier while it waits. */
+    private final ReentrantLock mutex = new ReentrantLock();
+
     /** Found, and not told yet. */
     private LockInfo next;
 
@@ -25,12 +30,24 @@ final class RedisLocks implements Locks {
         this.handle = handle;
     }
 
-    @Override
-    public synchronized boolean hasNext() {
-        if (next == null) {
-            next = Threads.blocking(this::find);
+    private <T> T alone(Supplier<T> work) {
+        mutex.lock();
+        try {
+            return work.get();
+        } finally {
+            mutex.unlock();
         }
-        return next != null;
+    }
+
+    @Override
+    public boolean hasNext() {
+        return alone(
+                () -> {
+                    if (next == null) {
+                        next = Threads.blocking(this::find);
+                    }
+                    return next != null;
+                });
     }
 
     /** The next one; null: there is none. */
@@ -43,17 +60,24 @@ final class RedisLocks implements Locks {
     }
 
     @Override
-    public synchronized LockInfo next() {
-        if (!hasNext()) {
-            throw new NoSuchElementException("the walk has told all locks");
-        }
-        LockInfo told = next;
-        next = null;
-        return told;
+    public LockInfo next() {
+        return alone(
+                () -> {
+                    if (!hasNext()) {
+                        throw new NoSuchElementException("the walk has told all locks");
+                    }
+                    LockInfo told = next;
+                    next = null;
+                    return told;
+                });
     }
 
     @Override
-    public synchronized Progress progress() {
+    public Progress progress() {
+        return alone(this::made);
+    }
+
+    private Progress made() {
         try (hf_progress progress = new hf_progress()) {
             call(locks -> Core.hf_locks_progress(locks, progress), progress);
             return new Progress(
