@@ -868,6 +868,36 @@ abstract class LockContract extends ClientTest {
     }
 
     @Test
+    void aLeaseThatNoServerTakesIsRefused() throws Exception {
+        Hold hold = lock.acquire();
+        for (Duration wrong :
+                List.of(
+                        Hold.FOREVER,
+                        Duration.ofSeconds(Long.MAX_VALUE),
+                        Duration.ofDays(3650).plusNanos(1),
+                        Duration.ofMillis(9))) {
+            HoldfastLock free = client.lock(name + 2);
+            assertThrowsExactly(IllegalArgumentException.class, () -> free.lock(wrong));
+            assertThrowsExactly(
+                    IllegalArgumentException.class, () -> free.tryLock(Duration.ZERO, wrong));
+            LockOptions options = LockOptions.defaults().lease(wrong);
+            assertThrowsExactly(
+                    IllegalArgumentException.class, () -> client.lock(name, options));
+            assertThrowsExactly(
+                    IllegalArgumentException.class, () -> client.gate(name, 1, wrong));
+            assertThrowsExactly(
+                    IllegalArgumentException.class, () -> client.limit(name, 1, wrong));
+            assertThrowsExactly(IllegalArgumentException.class, () -> hold.extend(wrong));
+            if (wrong.toSeconds() > 0) {
+                assertThrowsExactly(IllegalArgumentException.class, () -> hold.keep(wrong));
+            }
+        }
+        hold.close();
+        lock.lock(Duration.ofNanos(9_000_001)); // rounded up
+        lock.unlock();
+    }
+
+    @Test
     void aWeightThatOnlySharedHoldsHaveKeepsNoExclusiveOneOut() throws Exception {
         lock.lock(); // what it leaves with the client is looked for in both modes
         lock.unlock();
@@ -875,5 +905,25 @@ abstract class LockContract extends ClientTest {
         client.lock(name, heavy).acquire(LONG).close();
         assertThrows(
                 IllegalArgumentException.class, () -> client.lock(name, heavy).shared());
+    }
+
+    @Test
+    void aTimeoutBeyondAllBoundsIsNone() throws Exception {
+        lock.lock();
+        LockOptions ahead = LockOptions.defaults().reentrant(false).ahead(Duration.ofSeconds(1));
+        for (Duration endless :
+                List.of(Duration.ofSeconds(Long.MAX_VALUE), Hold.FOREVER, Hold.FOREVER.minusMillis(1))) {
+            CompletableFuture<Hold> waiting = client.lock(name, ahead).acquireAsync(endless);
+            until(() -> lock.inspect().waiters() == 1);
+            assertTrue(lock.inspect().queue().get(0).timeout().toDays() > 36_500, "" + endless);
+            assertTrue(waiting.cancel(true));
+            until(() -> lock.inspect().waiters() == 0);
+        }
+        Async<Boolean> tried =
+                Async.start(() -> stranger.tryLock(Long.MAX_VALUE, TimeUnit.DAYS));
+        until(() -> lock.inspect().waiters() == 1);
+        lock.unlock();
+        assertTrue(tried.get());
+        stranger.unlock();
     }
 }

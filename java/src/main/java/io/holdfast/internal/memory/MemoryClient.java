@@ -38,7 +38,7 @@ public final class MemoryClient implements HoldfastClient {
     public HoldfastLock lock(byte[] name, LockOptions options) {
         checkLength(name, "name");
         options.owner().ifPresent(owner -> checkLength(owner, "owner"));
-        if (!LockSettings.of(options).isStored()) {
+        if (LockSettings.of(options).leaseMillis > 0) { // one that was given, and ends
             MemoryHold.checkLease(options.lease());
         }
         if (LockSettings.of(options).renew == Core.HF_ON && options.lease().equals(Hold.FOREVER)) {
@@ -87,7 +87,7 @@ public final class MemoryClient implements HoldfastClient {
         LockOptions.defaults().permits(limit.permits()); // checks it
         if (!limit.per().isZero()) {
             MemoryHold.checkLease(limit.per());
-            if (limit.permits() == 0 || limit.per().equals(Hold.FOREVER)) {
+            if (limit.permits() == 0) {
                 throw new IllegalArgumentException(
                         "a gate takes 1 or more in 10 ms to 10 years, not " + limit);
             }

@@ -22,6 +22,7 @@ import java.util.function.Supplier;
 /** A hold in memory. The mutex of its server guards it. */
 final class MemoryHold implements Hold {
     private static final Duration SHORTEST = Duration.ofMillis(10);
+    private static final Duration LONGEST = Duration.ofDays(3650);
 
     /** Where the hold stands. */
     interface Place {
@@ -426,13 +427,14 @@ final class MemoryHold implements Hold {
         return new LockLostException("a hold of " + lock + " was lost: " + cause, cause);
     }
 
+    /** Rounds it up to milliseconds. */
     static Duration checkLease(Duration lease) {
-        boolean never = lease.equals(FOREVER);
-        if (!never && (lease.toMillis() < 10 || lease.toDays() > 3650)) {
+        Duration rounded = Duration.ofMillis(Millis.of(lease));
+        if (rounded.compareTo(SHORTEST) < 0 || rounded.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
                     "a lease takes 10 milliseconds to 10 years: " + lease);
         }
-        return lease;
+        return rounded;
     }
 
     /** For people to read. */

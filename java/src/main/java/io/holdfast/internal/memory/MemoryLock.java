@@ -23,7 +23,6 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -189,20 +188,15 @@ final class MemoryLock implements HoldfastLock {
             throw new InterruptedException();
         }
         Duration timeout = nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos);
-        return await(start(new MemoryWaiter(request, timeout, null), timeout), nanos, interruptible);
+        return await(new MemoryWaiter(request, timeout, null), timeout, interruptible);
     }
 
-    private MemoryHold await(MemoryWaiter waiter, long nanos, boolean interruptible)
+    private MemoryHold await(MemoryWaiter waiter, Duration timeout, boolean interruptible)
             throws InterruptedException {
+        start(waiter, timeout);
+        Runnable timer = limit(waiter, timeout);
         try {
-            if (!interruptible) {
-                return waiter.join(); // it has no time limit, or has ended
-            }
-            return nanos == Long.MAX_VALUE
-                    ? waiter.get()
-                    : waiter.get(Math.max(nanos, 0), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            return leave(waiter, RefusalCause.TIMEOUT) ? null : waiter.join();
+            return interruptible ? waiter.get() : waiter.join();
         } catch (InterruptedException e) {
             if (!leave(waiter, RefusalCause.CANCELLED)) {
                 waiter.thenAccept(MemoryLock::giveUp);
@@ -210,6 +204,8 @@ final class MemoryLock implements HoldfastLock {
             throw e;
         } catch (ExecutionException | CompletionException e) {
             throw (RuntimeException) e.getCause();
+        } finally {
+            timer.run();
         }
     }
 
@@ -341,7 +337,7 @@ final class MemoryLock implements HoldfastLock {
 
     /** Ends the wait at its time; to be run when it has ended before. */
     Runnable limit(MemoryWaiter waiter, Duration timeout) {
-        if (timeout.equals(Hold.FOREVER)) {
+        if (timeout.equals(Hold.FOREVER) || waiter.isDone()) {
             return () -> {};
         }
         return book.server.after(
@@ -371,12 +367,11 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public Turn begin(OnceOptions<?> options) throws InterruptedException {
-        long nanos = TimeUnit.NANOSECONDS.convert(options.timeout());
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        MemoryWaiter waiter = start(asker(options), options.timeout());
-        if (await(waiter, nanos, true) == null && waiter.result == null) {
+        MemoryWaiter waiter = asker(options);
+        if (await(waiter, options.timeout(), true) == null && waiter.result == null) {
             throw timedOut(options.timeout());
         }
         return turn(waiter);

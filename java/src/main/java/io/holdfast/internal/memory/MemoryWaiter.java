@@ -3,6 +3,7 @@ package io.holdfast.internal.memory;
 import io.holdfast.Hold;
 import io.holdfast.LockWaiter;
 import io.holdfast.OnceOptions;
+import io.holdfast.internal.core.Millis;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -20,7 +21,7 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     MemoryWaiter(MemoryRequest request, Duration timeout, OnceOptions<?> once) {
         this.once = once;
         this.request = request;
-        this.timeout = timeout;
+        this.timeout = Millis.toDuration(Millis.timeout(timeout)); // as a server has it
     }
 
     LockWaiter seen() {
