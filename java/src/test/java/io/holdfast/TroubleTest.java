@@ -2,6 +2,7 @@ package io.holdfast;
 
 import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -72,5 +73,50 @@ final class TroubleTest extends RedisTest {
         }
         assertTrue(trouble.made().size() > 1 && trouble.made().size() < 20);
         return trouble.made();
+    }
+
+    @Test
+    void severalLocksAreAcquiredThroughIt() throws Exception {
+        HoldfastClient troubled = new Trouble(client, 1, Kind.LATE).client();
+        HoldfastLock second = troubled.lock(name + 2);
+        try (Holds holds = troubled.locksAll(List.of(lock, second.shared())).acquire(LONG)) {
+            assertTrue(holds.isValid());
+        }
+        try (Holds holds = troubled.locksAll(name, name + 2).acquire(LONG)) {
+            assertEquals(2, holds.fences().size());
+        }
+    }
+
+    /** A client whose acquires are interrupted when they have their hold. */
+    private static Object interrupting(Class<?> face, Object inner) {
+        return java.lang.reflect.Proxy.newProxyInstance(
+                face.getClassLoader(),
+                new Class<?>[] {face},
+                (proxy, method, arguments) -> {
+                    Object answer = method.invoke(inner, arguments);
+                    if (answer instanceof Hold) {
+                        Thread.currentThread().interrupt();
+                    }
+                    return answer instanceof HoldfastLock lock
+                            ? interrupting(HoldfastLock.class, lock)
+                            : answer;
+                });
+    }
+
+    @Test
+    void anInterruptDuringALateAcquireLeavesNothingBehind() {
+        HoldfastClient interrupted =
+                (HoldfastClient) interrupting(HoldfastClient.class, client);
+        Trouble trouble = new Trouble(interrupted, 1, Kind.LATE);
+        assertThrows(
+                InterruptedException.class,
+                () -> {
+                    for (; ; ) {
+                        trouble.client().lock(name).acquire(LONG).close();
+                        Thread.interrupted(); // it was not struck
+                    }
+                });
+        assertEquals(List.of(Kind.LATE), trouble.made());
+        assertFalse(client.lock(name).isLocked());
     }
 }

@@ -5,11 +5,13 @@ import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
 import io.holdfast.HoldfastLock;
+import io.holdfast.HoldfastLocks;
 import io.holdfast.LockUnknownException;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Collection;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -93,19 +95,40 @@ public final class Trouble {
     }
 
     private Object around(Class<?> face, Object inner) {
-        InvocationHandler handler =
-                (proxy, method, arguments) -> {
-                    if (method.isDefault()) { // ends in a method of this proxy
-                        return InvocationHandler.invokeDefault(proxy, method, arguments);
-                    }
-                    boolean acquires = method.getReturnType() == Hold.class && !method.getName().equals("adopt");
-                    if (acquires) {
-                        return strike((HoldfastLock) inner, method, arguments);
-                    }
-                    Object answer = call(inner, method, arguments);
-                    return answer instanceof HoldfastLock lock ? around(HoldfastLock.class, lock) : answer;
-                };
-        return Proxy.newProxyInstance(face.getClassLoader(), new Class<?>[] {face}, handler);
+        return Proxy.newProxyInstance(
+                face.getClassLoader(), new Class<?>[] {face}, new Around(inner));
+    }
+
+    private final class Around implements InvocationHandler {
+        private final Object inner;
+
+        Around(Object inner) {
+            this.inner = inner;
+        }
+
+        @Override
+        public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+            if (method.isDefault()) { // ends in a method of this proxy
+                return InvocationHandler.invokeDefault(proxy, method, arguments);
+            }
+            boolean acquires = method.getReturnType() == Hold.class && !method.getName().equals("adopt");
+            if (acquires) {
+                return strike((HoldfastLock) inner, method, arguments);
+            }
+            if (method.getReturnType() == HoldfastLocks.class) {
+                arguments = new Object[] {((Collection<?>) arguments[0]).stream().map(Trouble::bare).toList()};
+            }
+            Object answer = call(inner, method, arguments);
+            return answer instanceof HoldfastLock lock ? around(HoldfastLock.class, lock) : answer;
+        }
+    }
+
+    /** The client's own lock. */
+    private static Object bare(Object lock) {
+        return Proxy.isProxyClass(lock.getClass())
+                        && Proxy.getInvocationHandler(lock) instanceof Around around
+                ? around.inner
+                : lock;
     }
 
     private static Object call(Object inner, Method method, Object[] arguments) throws Throwable {
@@ -136,7 +159,14 @@ public final class Trouble {
         }
         made.add(kind);
         switch (kind) {
-            case LATE -> Thread.sleep(moment);
+            case LATE -> {
+                try {
+                    Thread.sleep(moment);
+                } catch (InterruptedException e) {
+                    hold.close();
+                    throw e;
+                }
+            }
             case UNKNOWN -> {
                 soon(moment, hold::close);
                 throw new LockUnknownException("trouble: the answer was lost");
