@@ -11,6 +11,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.SmartInitializingSingleton;
@@ -27,8 +29,12 @@ import org.springframework.util.ReflectionUtils;
  */
 public final class HoldfastLeaders implements SmartInitializingSingleton, SmartLifecycle {
     private final ConfigurableListableBeanFactory beans;
-    private final Map<String, Leader> leaders = new LinkedHashMap<>();
+    /** Each makes a candidate, which may be started once. */
+    private final Map<String, Supplier<Leader>> makers = new LinkedHashMap<>();
+
+    private final Map<String, Leader> leaders = new ConcurrentHashMap<>();
     private volatile boolean running;
+    private boolean stopped;
 
     HoldfastLeaders(ConfigurableListableBeanFactory beans) {
         this.beans = beans;
@@ -45,7 +51,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         Leader leader = leaders.get(name);
         if (leader == null) {
             throw new IllegalArgumentException(
-                    "no @Leading method has the name \"" + name + "\"; there are " + leaders.keySet());
+                    "no @Leading method has the name \"" + name + "\"; there are " + makers.keySet());
         }
         return leader;
     }
@@ -74,7 +80,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
             wrong = "it takes the fence, a long, or nothing";
         } else if (!beans.isSingleton(bean)) {
             wrong = "its bean must be a singleton";
-        } else if (leaders.containsKey(name)) {
+        } else if (makers.containsKey(name)) {
             wrong = "another method leads for \"" + name + "\"";
         }
         if (wrong != null) {
@@ -85,15 +91,17 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         ReflectionUtils.makeAccessible(invocable);
         Duration lease =
                 DurationStyle.detectAndParse(beans.resolveEmbeddedValue(leading.lease()));
-        leaders.put(
+        HoldfastClient client = beans.getBean(HoldfastClient.class);
+        makers.put(
                 name,
-                beans.getBean(HoldfastClient.class)
-                        .leader(
+                () ->
+                        client.leader(
                                 name,
                                 lease,
                                 fence -> observed(name, fence, () -> lead(invocable, target, fence)),
                                 () -> {},
                                 () -> {}));
+        leaders.put(name, makers.get(name).get());
     }
 
     private void observed(String name, long fence, Runnable term) {
@@ -131,6 +139,9 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
 
     @Override
     public void start() {
+        if (stopped) {
+            leaders.replaceAll((name, closed) -> makers.get(name).get());
+        }
         leaders.values().forEach(Leader::start);
         running = true;
     }
@@ -138,6 +149,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
     @Override
     public void stop() {
         running = false;
+        stopped = true;
         leaders.values().forEach(Leader::close);
     }
 

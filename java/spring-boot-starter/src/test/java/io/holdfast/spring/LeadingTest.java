@@ -90,4 +90,28 @@ final class LeadingTest {
                     .hasMessageContaining("it takes the fence, a long, or nothing");
         }
     }
+
+    @Test
+    void anApplicationThatIsStoppedAndStartedStandsAgain() throws Exception {
+        try (TestRedis redis = TestRedis.start()) {
+            try (var application =
+                    SpringApplication.run(
+                            Application.class,
+                            "--holdfast.url=" + redis.url(),
+                            "--role=shop",
+                            "--spring.main.web-application-type=none")) {
+                HoldfastLeaders leaders = application.getBean(HoldfastLeaders.class);
+                for (int i = 0; i < 2; i++) {
+                    assertThat(told()).isEqualTo("leads");
+                    assertThat(leaders.leader("shop:matcher").isLeader()).isTrue();
+                    application.stop();
+                    assertThat(told()).isEqualTo("ends");
+                    assertThat(leaders.leader("shop:matcher").isLeader()).isFalse();
+                    application.start();
+                }
+                assertThat(told()).isEqualTo("leads");
+            }
+            assertThat(told()).isEqualTo("ends");
+        }
+    }
 }
