@@ -3,6 +3,7 @@ package io.holdfast.spring;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockDeadlockException;
+import java.time.Duration;
 import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.core.NamedThreadLocal;
 
@@ -14,8 +15,8 @@ import org.springframework.core.NamedThreadLocal;
  * }</pre>
  */
 public final class CurrentHold {
-    /** What a method holds, inside of what its callers hold. Weight 0: exclusively. */
-    private record Held(String lock, long weight, Hold hold, Held outer) {}
+    /** What a method holds, inside of what its callers hold, and for how long. Weight 0: exclusively. */
+    record Held(String lock, long weight, Hold hold, Duration atLeast, Held outer) {}
 
     private static final ThreadLocal<Held> CURRENT = new NamedThreadLocal<>("Holdfast's hold");
 
@@ -53,11 +54,11 @@ public final class CurrentHold {
     }
 
     /**
-     * A hold of a method around this one, in which the lock may nest; null if there is none.
+     * What a method around this one holds, in which the lock may nest; null if there is none.
      *
      * @throws LockDeadlockException if that is shared, and this one is not to be, or is heavier
      */
-    static Hold around(HoldfastLock lock, long weight) {
+    static Held around(HoldfastLock lock, long weight) {
         for (Held held = CURRENT.get(); held != null; held = held.outer) {
             if (held.lock.equals(lock.getName()) && held.hold.isValid()) {
                 if (held.weight > 0 && (weight == 0 || weight > held.weight)) {
@@ -67,17 +68,18 @@ public final class CurrentHold {
                                     + " asks for "
                                     + (weight == 0 ? "it exclusively" : "a greater weight"));
                 }
-                return held.hold;
+                return held;
             }
         }
         return null;
     }
 
     /** Calls the method, which may ask for the hold. */
-    static Object during(HoldfastLock lock, long weight, Hold hold, MethodInvocation call)
+    static Object during(
+            HoldfastLock lock, long weight, Hold hold, Duration atLeast, MethodInvocation call)
             throws Throwable {
         Held outer = CURRENT.get();
-        CURRENT.set(new Held(lock.getName(), weight, hold, outer));
+        CURRENT.set(new Held(lock.getName(), weight, hold, atLeast, outer));
         try {
             return call.proceed();
         } finally {

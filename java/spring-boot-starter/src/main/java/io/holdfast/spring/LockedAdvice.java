@@ -87,9 +87,9 @@ final class LockedAdvice implements Advice {
             throws Throwable {
         HoldfastLock lock = lock(client, target.nameOf(name, call));
         if (returns == Returns.NOW) {
-            Hold outer = CurrentHold.around(lock, weight);
+            CurrentHold.Held outer = CurrentHold.around(lock, weight);
             if (outer != null) {
-                return enter(lock, outer, call);
+                return enter(lock, outer.hold(), outer.atLeast(), call);
             }
             try (Hold hold = acquire(lock, observations)) {
                 return observed(lock, hold, call, observations);
@@ -128,20 +128,19 @@ final class LockedAdvice implements Advice {
                 future.acquire(
                         wait.scoped(() -> lock.acquireAsync(timeout)),
                         executor,
-                        failure -> {
-                            Throwable explained = explained(failure, lock);
-                            over.accept(explained);
-                            return explained;
-                        });
+                        failure -> explained(failure, lock));
         result.whenComplete((value, failure) -> over.accept(failure));
         return result;
     }
 
-    private Object enter(HoldfastLock lock, Hold hold, MethodInvocation call) throws Throwable {
-        if (!atLeast.isZero()) {
+    /** Calls the method; its hold is kept already for what the method around it says. */
+    private Object enter(HoldfastLock lock, Hold hold, Duration kept, MethodInvocation call)
+            throws Throwable {
+        boolean longer = atLeast.compareTo(kept) > 0;
+        if (longer) {
             hold.keepAtLeast(atLeast);
         }
-        return CurrentHold.during(lock, weight, hold, call);
+        return CurrentHold.during(lock, weight, hold, longer ? atLeast : kept, call);
     }
 
     private Object observed(
@@ -154,7 +153,7 @@ final class LockedAdvice implements Advice {
                         lock.getName(),
                         () -> {
                             try {
-                                return enter(lock, hold, call);
+                                return enter(lock, hold, Duration.ZERO, call);
                             } catch (Exception | Error e) {
                                 throw e;
                             } catch (Throwable e) { // of a method in another language

@@ -93,6 +93,16 @@ final class LockedTest {
             throw new IOException("kept all the same");
         }
 
+        @Locked(name = "#{#name}", atLeast = "10m", timeout = "0")
+        public void longKept(String name, Runnable work) {
+            work.run();
+        }
+
+        @Locked(name = "#{#name}", atLeast = "1s", timeout = "0")
+        public void brieflyKept(String name, Runnable work) {
+            work.run();
+        }
+
         @Locked(name = "#{#name}", shared = true, permits = 2, timeout = "0")
         public void shared(String name, Runnable work) {
             work.run();
@@ -306,6 +316,26 @@ final class LockedTest {
                 assertThrows(LockBusyException.class, () -> orders.atLeast(name)).getMessage();
         assertTrue(told.contains("; kept by process "), told);
         assertTrue(told.contains(", whose work has ended, for another "), told);
+    }
+
+    @Test
+    void theLongestAtLeastCountsOfMethodsInEachOther() {
+        Orders orders = shop.getBean(Orders.class);
+        String outer = unique();
+        orders.longKept(outer, () -> orders.brieflyKept(outer, () -> {}));
+        String inner = unique();
+        orders.brieflyKept(inner, () -> orders.longKept(inner, () -> {}));
+        String between = unique();
+        orders.longKept(
+                between,
+                () ->
+                        orders.shortly(
+                                between, () -> orders.brieflyKept(between, () -> {})));
+        for (String name : List.of(outer, inner, between)) {
+            assertTrue(
+                    client(shop).lock(name).inspect().remaining().toMinutes() >= 8,
+                    client(shop).lock(name).inspect().toString());
+        }
     }
 
     @Test
