@@ -36,9 +36,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.Callable;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.commons.logging.Log;
@@ -46,7 +43,7 @@ import org.apache.commons.logging.LogFactory;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.Ordered;
-import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationAwareOrderComparator;
 import org.springframework.http.HttpStatusCode;
@@ -55,15 +52,11 @@ import org.springframework.http.ProblemDetail;
 import org.springframework.http.converter.HttpMessageConverter;
 import org.springframework.http.server.ServletServerHttpResponse;
 import org.springframework.util.function.SingletonSupplier;
-import org.springframework.web.context.request.async.DeferredResult;
-import org.springframework.web.context.request.async.WebAsyncTask;
 import org.springframework.web.filter.OncePerRequestFilter;
 import org.springframework.web.method.HandlerMethod;
 import org.springframework.web.servlet.HandlerExecutionChain;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
-import org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter;
-import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody;
 import org.springframework.web.util.ServletRequestPathUtils;
 
 /** Does what {@link Idempotent} says. It comes after all filters with an order, such as Security's. */
@@ -123,11 +116,10 @@ final class IdempotentFilter extends OncePerRequestFilter
         Target target =
                 new Target(handler.getBeanType(), handler.getMethod(), handler.getMethod(), beans);
         try {
-            Class<?> type = handler.getReturnType().getParameterType();
-            Class<?> inner = handler.getReturnType().nested().getNestedParameterType();
-            if (isAsync(type) || isAsync(inner)) {
+            ResolvableType type = ResolvableType.forMethodParameter(handler.getReturnType());
+            if (Returns.goesOn(type)) {
                 throw new IllegalArgumentException(
-                        "it returns a " + type.getSimpleName() + " before it has its answer");
+                        "it returns a " + type + " before it has its answer");
             }
             Object bean = handler.getBean();
             if (bean instanceof String name && beans.isSingleton(name)) {
@@ -144,20 +136,6 @@ final class IdempotentFilter extends OncePerRequestFilter
         } catch (IllegalArgumentException e) {
             throw new IllegalStateException("@Idempotent on " + target + ": " + e.getMessage(), e);
         }
-    }
-
-    private static boolean isAsync(Class<?> type) {
-        return List.of(
-                                Callable.class,
-                                Future.class,
-                                CompletionStage.class,
-                                DeferredResult.class,
-                                WebAsyncTask.class,
-                                ResponseBodyEmitter.class,
-                                StreamingResponseBody.class)
-                        .stream()
-                        .anyMatch(each -> each.isAssignableFrom(type))
-                || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
     }
 
     @Override

@@ -1,15 +1,18 @@
 package io.holdfast.spring;
 
-import java.util.Set;
+import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Future;
 import java.util.stream.BaseStream;
+import java.util.stream.Stream;
 import org.springframework.core.KotlinDetector;
 import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.scheduling.annotation.Async;
+import org.springframework.util.ClassUtils;
 
 /** When the work of a {@link Locked} method ends. */
 enum Returns {
@@ -20,14 +23,22 @@ enum Returns {
     /** So too, but {@code @Async} gave it a thread, which may wait and on which it must run. */
     LATER_ON_ITS_THREAD;
 
-    /** What Spring MVC goes on with after the method; by name, because it is optional. */
-    private static final Set<String> OF_SPRING_MVC =
-            Set.of(
-                    "org.springframework.web.context.request.async.DeferredResult",
-                    "org.springframework.web.context.request.async.WebAsyncTask",
-                    "org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter",
-                    "org.springframework.web.servlet.mvc.method.annotation.SseEmitter",
-                    "org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody");
+    /** What is done after the method has returned; of Spring MVC by name, because it is optional. */
+    private static final List<Class<?>> GOES_ON =
+            Stream.of(
+                            Callable.class.getName(),
+                            Future.class.getName(),
+                            CompletionStage.class.getName(),
+                            "org.springframework.web.context.request.async.DeferredResult",
+                            "org.springframework.web.context.request.async.WebAsyncTask",
+                            "org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter",
+                            "org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody")
+                    .filter(name -> ClassUtils.isPresent(name, Returns.class.getClassLoader()))
+                    .<Class<?>>map(
+                            name ->
+                                    ClassUtils.resolveClassName(
+                                            name, Returns.class.getClassLoader()))
+                    .toList();
 
     /**
      * Looks at the method's type.
@@ -39,10 +50,13 @@ enum Returns {
         if (type == CompletableFuture.class || type == CompletionStage.class) {
             return isAsync(target) ? LATER_ON_ITS_THREAD : LATER;
         }
-        if (goesOn(type) || KotlinDetector.isSuspendingFunction(target.method())) {
+        ResolvableType returned = ResolvableType.forMethodReturnType(target.method(), target.type());
+        if (goesOn(returned)
+                || BaseStream.class.isAssignableFrom(type)
+                || KotlinDetector.isSuspendingFunction(target.method())) {
             throw new IllegalArgumentException(
                     "the work of a method that returns a "
-                            + type.getTypeName()
+                            + returned
                             + " goes on after it, without the lock: return a CompletableFuture, or"
                             + " use HoldfastLock.acquireAsync()");
         }
@@ -54,12 +68,12 @@ enum Returns {
                 || AnnotatedElementUtils.hasAnnotation(target.type(), Async.class);
     }
 
-    private static boolean goesOn(Class<?> type) {
-        return Future.class.isAssignableFrom(type)
-                || CompletionStage.class.isAssignableFrom(type)
-                || Callable.class.isAssignableFrom(type)
-                || BaseStream.class.isAssignableFrom(type)
-                || OF_SPRING_MVC.contains(type.getName())
-                || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
+    /** Whether work goes on after a method has returned this, or a response of Spring's with it. */
+    static boolean goesOn(ResolvableType type) {
+        Class<?> raw = type.toClass();
+        return GOES_ON.stream().anyMatch(each -> each.isAssignableFrom(raw))
+                || ReactiveAdapterRegistry.getSharedInstance().getAdapter(raw) != null
+                || raw.getName().startsWith("org.springframework.http.")
+                        && goesOn(type.getGeneric());
     }
 }

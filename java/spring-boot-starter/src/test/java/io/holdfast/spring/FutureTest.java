@@ -17,6 +17,7 @@ import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.LockLostException;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -36,8 +37,12 @@ import org.junit.jupiter.api.Test;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.task.TaskExecutor;
+import org.springframework.http.ResponseEntity;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.scheduling.annotation.EnableAsync;
+import org.springframework.web.context.request.async.DeferredResult;
+import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody;
+import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /** Locked methods that return futures. */
@@ -379,9 +384,39 @@ final class FutureTest {
         }
     }
 
+    static class ReturnsBody {
+        @Locked("name")
+        public ResponseEntity<StreamingResponseBody> pay() {
+            return null;
+        }
+    }
+
+    static class ReturnsEvents {
+        @Locked("name")
+        public ResponseEntity<Flux<String>> pay() {
+            return null;
+        }
+    }
+
+    static final class Later extends DeferredResult<String> {}
+
+    static class ReturnsLater {
+        @Locked("name")
+        public Later pay() {
+            return null;
+        }
+    }
+
     @Test
     void whatGoesOnWithoutASignIsRefused() {
-        for (Class<?> bean : new Class<?>[] {ReturnsMono.class, ReturnsFuture.class, ReturnsStream.class}) {
+        for (Class<?> bean :
+                List.of(
+                        ReturnsMono.class,
+                        ReturnsFuture.class,
+                        ReturnsStream.class,
+                        ReturnsBody.class,
+                        ReturnsEvents.class,
+                        ReturnsLater.class)) {
             String said = refusal(bean);
             assertTrue(said.contains(bean.getSimpleName() + ".pay()"), said);
             assertTrue(said.contains("CompletableFuture"), said);
