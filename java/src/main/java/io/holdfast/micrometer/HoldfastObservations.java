@@ -77,10 +77,19 @@ public final class HoldfastObservations {
      */
     public Hold acquire(HoldfastLock lock, Duration timeout) throws InterruptedException {
         Observation wait = start("wait", lock.getName());
+        Hold[] acquired = new Hold[1];
         try {
-            return wait.<Hold, InterruptedException>scopedChecked(() -> lock.acquire(timeout));
-        } finally {
-            wait.stop();
+            try {
+                return wait.<Hold, InterruptedException>scopedChecked(
+                        () -> acquired[0] = lock.acquire(timeout));
+            } finally {
+                wait.stop();
+            }
+        } catch (RuntimeException | Error e) {
+            if (acquired[0] != null) { // a handler of the user's failed
+                acquired[0].close();
+            }
+            throw e;
         }
     }
 
@@ -151,15 +160,16 @@ public final class HoldfastObservations {
      * @throws Exception what the acquire, the work or the release throws
      */
     public <T> T hold(HoldfastLock lock, Duration timeout, Work<T> work) throws Exception {
-        Hold hold = acquire(lock, timeout);
-        return during(
-                hold,
-                lock.getName(),
-                () -> {
-                    try (hold) {
-                        return work.with(hold);
-                    }
-                });
+        try (Hold hold = acquire(lock, timeout)) { // for a handler that fails before the work
+            return during(
+                    hold,
+                    lock.getName(),
+                    () -> {
+                        try (hold) {
+                            return work.with(hold);
+                        }
+                    });
+        }
     }
 
     /**

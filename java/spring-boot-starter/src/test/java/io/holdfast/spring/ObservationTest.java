@@ -5,10 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
+import io.holdfast.micrometer.HoldfastObservations;
+import io.holdfast.testing.InMemoryHoldfast;
 import io.holdfast.testing.TestRedis;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationHandler;
 import io.micrometer.observation.ObservationRegistry;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -138,6 +141,57 @@ final class ObservationTest {
             assertThat(ENDED.get(0).getError()).isNotNull();
 
             assertThat(Work.LEADS.await(20, TimeUnit.SECONDS)).isTrue();
+        }
+    }
+
+    /** Of a user, and wrong. */
+    private record Failing(String name, String at)
+            implements ObservationHandler<Observation.Context> {
+        private void at(String event, Observation.Context context) {
+            if (at.equals(event) && context.getName().equals(name)) {
+                throw new IllegalStateException("a handler");
+            }
+        }
+
+        @Override
+        public void onStart(Observation.Context context) {
+            at("start", context);
+        }
+
+        @Override
+        public void onScopeOpened(Observation.Context context) {
+            at("open", context);
+        }
+
+        @Override
+        public void onScopeClosed(Observation.Context context) {
+            at("close", context);
+        }
+
+        @Override
+        public void onStop(Observation.Context context) {
+            at("stop", context);
+        }
+
+        @Override
+        public boolean supportsContext(Observation.Context context) {
+            return true;
+        }
+    }
+
+    @Test
+    void aHandlerThatThrowsLeavesNoLockBehind() {
+        HoldfastClient client = new InMemoryHoldfast().connect();
+        for (String name : List.of("holdfast.lock.wait", "holdfast.lock.hold")) {
+            for (String at : List.of("start", "open", "close", "stop")) {
+                ObservationRegistry registry = ObservationRegistry.create();
+                registry.observationConfig().observationHandler(new Failing(name, at));
+                HoldfastObservations observations = new HoldfastObservations(registry);
+                assertThatThrownBy(
+                                () -> observations.hold(client.lock(name), Duration.ZERO, hold -> 1))
+                        .hasMessage("a handler");
+                assertThat(client.lock(name).isLocked()).as(name + " " + at).isFalse();
+            }
         }
     }
 }
