@@ -57,6 +57,17 @@ final class ProcessTest extends RedisTest {
         assertEquals(0, queued());
     }
 
+    @Test
+    void aThreadOfAPoolThatWaitsRunsNoOtherTaskInsideOfItsLock() throws Exception {
+        Jvm.Run run =
+                Jvm.run(
+                        List.of("-Djava.util.concurrent.ForkJoinPool.common.parallelism=2"),
+                        Jvm.program(Helping.class),
+                        url(),
+                        name);
+        assertEquals(new Jvm.Run(0, "done"), run);
+    }
+
     @Tag(Jvm.NEWEST)
     @Test
     void tenThousandVirtualThreadsWaitOnTwoCarriersAndAllAreServed() throws Exception {

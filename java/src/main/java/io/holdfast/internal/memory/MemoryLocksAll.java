@@ -3,6 +3,7 @@ package io.holdfast.internal.memory;
 import io.holdfast.Hold;
 import io.holdfast.Holds;
 import io.holdfast.RefusalCause;
+import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
 import java.util.Arrays;
@@ -36,7 +37,11 @@ final class MemoryLocksAll {
     CompletableFuture<Holds> begin(Duration timeout, boolean byThread) {
         Function<MemoryLock, MemoryRequest> request =
                 byThread ? MemoryLock::threads : MemoryLock::started;
-        Group group = new Group(timeout, order.stream().map(request).toList());
+        Group group =
+                new Group(
+                        byThread ? new Awaited<>() : new CompletableFuture<>(),
+                        timeout,
+                        order.stream().map(request).toList());
         server.run(group::next);
         group.future.whenComplete((holds, failure) -> server.run(group::leave));
         return group.future;
@@ -44,14 +49,16 @@ final class MemoryLocksAll {
 
     /** One acquire of all. The mutex guards it. */
     private final class Group {
-        final CompletableFuture<Holds> future = new CompletableFuture<>();
+        final CompletableFuture<Holds> future;
         private final Duration timeout;
         private final List<MemoryRequest> requests;
         private final long start = System.nanoTime();
         private final Map<MemoryLock, MemoryHold> taken = new LinkedHashMap<>();
         private MemoryWaiter waiter;
 
-        Group(Duration timeout, List<MemoryRequest> requests) {
+        Group(
+                CompletableFuture<Holds> future, Duration timeout, List<MemoryRequest> requests) {
+            this.future = future;
             this.timeout = timeout;
             this.requests = requests;
         }

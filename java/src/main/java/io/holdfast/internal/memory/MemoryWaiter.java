@@ -3,13 +3,13 @@ package io.holdfast.internal.memory;
 import io.holdfast.Hold;
 import io.holdfast.LockWaiter;
 import io.holdfast.OnceOptions;
+import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Millis;
 import java.nio.ByteBuffer;
 import java.time.Duration;
-import java.util.concurrent.CompletableFuture;
 
 /** An acquire in the queue. It ends with a hold, with null when its time is up or it has a result, or by a failure. */
-final class MemoryWaiter extends CompletableFuture<MemoryHold> {
+final class MemoryWaiter extends Awaited<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
     private final Duration timeout;

@@ -2,6 +2,7 @@ package io.holdfast.internal.redis;
 
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotReplicatedException;
+import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
 import io.holdfast.internal.core.ClientSettings.TroubleAction;
@@ -12,7 +13,6 @@ import io.holdfast.internal.core.hf_completion;
 import java.lang.System.Logger.Level;
 import java.lang.ref.WeakReference;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -50,7 +50,7 @@ final class Completions {
     }
 
     /** A started operation, or several that end together. It never ends with an exception. */
-    static final class Operation extends CompletableFuture<Outcome> {
+    static final class Operation extends Awaited<Outcome> {
         final long number;
         private final long[] holds;
         private int ended;

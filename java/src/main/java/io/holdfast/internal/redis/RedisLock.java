@@ -17,6 +17,7 @@ import io.holdfast.Outcome;
 import io.holdfast.OutcomeUnknownException;
 import io.holdfast.Turn;
 import io.holdfast.UnsupportedException;
+import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Handle;
@@ -35,7 +36,6 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -411,7 +411,7 @@ final class RedisLock implements HoldfastLock {
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
                 outcome -> new RedisHold(client, this, holdKey(false), outcome.hold()),
                 Hold::releaseAsync,
-                client.actions);
+                false);
     }
 
     /** Under which a Hold is found: as the calling thread's, or only as the owner's; or null. */
@@ -419,14 +419,14 @@ final class RedisLock implements HoldfastLock {
         return byThread || owner != null ? key(shares) : null;
     }
 
-    /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted. */
+    /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted; the caller waits if awaited. */
     <T> CompletableFuture<T> begin(
             Function<Completions.Outcome, LockTimeoutException> busy,
             Supplier<Completions.Operation> start,
             Function<Completions.Outcome, T> made,
             Consumer<T> unwanted,
-            Executor told) {
-        return begin(busy, start, operation -> operation, made, unwanted, told);
+            boolean awaited) {
+        return begin(busy, start, operation -> operation, made, unwanted, awaited);
     }
 
     /** The same, with something to be done first with what it has acquired. */
@@ -436,8 +436,8 @@ final class RedisLock implements HoldfastLock {
             UnaryOperator<CompletableFuture<Completions.Outcome>> then,
             Function<Completions.Outcome, T> made,
             Consumer<T> unwanted,
-            Executor told) {
-        CompletableFuture<T> future = new CompletableFuture<>();
+            boolean awaited) {
+        CompletableFuture<T> future = awaited ? new Awaited<>() : new CompletableFuture<>();
         Completions.Operation operation;
         try {
             operation = start.get();
@@ -452,7 +452,8 @@ final class RedisLock implements HoldfastLock {
                 });
         then.apply(operation)
                 .thenAcceptAsync(
-                        outcome -> tell(future, outcome, busy, made, unwanted), told);
+                        outcome -> tell(future, outcome, busy, made, unwanted),
+                        awaited ? Runnable::run : client.actions);
         return future;
     }
 
@@ -511,7 +512,7 @@ final class RedisLock implements HoldfastLock {
                                 : operation,
                 outcome -> turn(outcome, options),
                 RedisLock::passOn,
-                client.actions);
+                false);
     }
 
     private Completions.Operation startTurn(OnceOptions<?> options) {

@@ -31,7 +31,7 @@ final class RedisLocksAll {
                         () -> start(Millis.timeout(timeout), byThread),
                         outcome -> holds(outcome.holds(), keys),
                         unwanted -> unwanted.holds().values().forEach(Hold::releaseAsync),
-                        byThread ? Runnable::run : client.actions);
+                        byThread);
     }
 
     private Completions.Operation start(long timeoutMillis, boolean byThread) {
