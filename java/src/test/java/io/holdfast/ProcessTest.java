@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -15,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -66,6 +68,16 @@ final class ProcessTest extends RedisTest {
                         url(),
                         name);
         assertEquals(new Jvm.Run(0, "done"), run);
+    }
+
+    @Test
+    void aLoggerThatThrowsEndsNothing(@TempDir Path folder) throws Exception {
+        Path services = Files.createDirectories(folder.resolve("META-INF/services"));
+        Files.writeString(
+                services.resolve(System.LoggerFinder.class.getName()), BrokenLog.class.getName());
+        String[] program = Jvm.program(BrokenLog.class);
+        program[2] = folder + File.pathSeparator + program[2];
+        assertEquals(new Jvm.Run(0, "done"), Jvm.run(List.of(), program, url(), name));
     }
 
     @Tag(Jvm.NEWEST)
