@@ -326,12 +326,12 @@ public interface HoldfastClient extends AutoCloseable {
      *
      * @param <T> the result
      * @param name the lock's name; see {@link #lock(String)}
-     * @param period counted from the start of the work; up to 10 years
+     * @param period counted from the start of the work; positive, up to 10 years
      * @param work what to do
      * @return answers the result; empty, at once, if it is not its turn. Throws what the work
      *     throws, and the exceptions of {@link HoldfastLock#acquire(Duration)} and {@link
      *     Hold#keep(Duration)}
-     * @throws IllegalArgumentException if the name is wrong, or the period is not positive
+     * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
      * @throws ClosedException if the client is closed
      */
     default <T> Callable<Optional<T>> oncePer(String name, Duration period, Callable<T> work) {
@@ -344,10 +344,10 @@ public interface HoldfastClient extends AutoCloseable {
      * Callable)}; the others do nothing.
      *
      * @param name the lock's name; see {@link #lock(String)}
-     * @param period counted from the start of the work; up to 10 years
+     * @param period counted from the start of the work; positive, up to 10 years
      * @param work what to do
      * @return the work; if its thread is interrupted, it stays so, and the work is not done
-     * @throws IllegalArgumentException if the name is wrong, or the period is not positive
+     * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
      * @throws ClosedException if the client is closed
      */
     default Runnable oncePer(String name, Duration period, Runnable work) {

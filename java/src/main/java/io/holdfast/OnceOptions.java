@@ -145,7 +145,7 @@ public final class OnceOptions<T> implements Cloneable {
     @SafeVarargs
     @SuppressWarnings("varargs")
     public final OnceOptions<T> keep(Class<? extends Throwable>... errors) {
-        List<Class<? extends Throwable>> all = Arrays.stream(errors).toList();
+        List<Class<? extends Throwable>> all = List.of(errors);
         return keep(anyOf(all)).with(o -> o.kept = all);
     }
 
@@ -186,7 +186,7 @@ public final class OnceOptions<T> implements Cloneable {
     @SafeVarargs
     @SuppressWarnings("varargs")
     public final OnceOptions<T> notCalled(Class<? extends Throwable>... errors) {
-        return notCalled(anyOf(Arrays.stream(errors).toList()));
+        return notCalled(anyOf(List.of(errors)));
     }
 
     /**

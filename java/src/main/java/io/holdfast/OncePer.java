@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -14,6 +15,7 @@ final class OncePer<T> implements Callable<Optional<T>> {
         if (period.isNegative() || period.isZero()) {
             throw new IllegalArgumentException("the period must be positive: " + period);
         }
+        Millis.upToLongest(period);
         this.lock = lock;
         this.period = period;
         this.work = work;

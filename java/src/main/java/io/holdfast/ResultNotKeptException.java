@@ -49,7 +49,7 @@ public final class ResultNotKeptException extends HoldfastException {
                 "the call of "
                         + lock
                         + " was made, but its result, which this exception has, was not kept: "
-                        + cause.getMessage());
+                        + Once.said(cause, Throwable::getMessage));
         initCause(cause);
         this.lock = lock;
         this.look = look;

@@ -758,6 +758,33 @@ abstract class OnceContract extends ClientTest {
         OutcomeUnknownException unknown = unknown();
         assertThrows(NullPointerException.class, () -> unknown.resolve(null, TTL));
         assertThrows(NullPointerException.class, () -> unknown.outcome().resolveError(null, TTL));
+        unknown().forget();
+        Turn turn = lock.begin(Duration.ZERO);
+        assertThrows(NullPointerException.class, () -> turn.end(null, new byte[0], Duration.ZERO));
+        turn.withdraw(); // it stayed
+        Class<? extends Throwable> none = null;
+        assertThrows(NullPointerException.class, () -> PAID.keep(none));
+        assertThrows(NullPointerException.class, () -> PAID.notCalled(none));
+    }
+
+    @Test
+    void aPaidResultIsInTheExceptionWhateverTheCodecsErrorIs() throws Exception {
+        OnceOptions<String> options =
+                OnceOptions.<String>of(
+                                TTL,
+                                Codec.of(
+                                        result -> {
+                                            throw new Unspeakable();
+                                        },
+                                        bytes -> ""))
+                        .atMostOnce(true);
+        ResultNotKeptException paid =
+                assertThrows(ResultNotKeptException.class, () -> lock.once(options, () -> "paid"));
+        assertEquals("paid", paid.<String>result());
+        unknown().retry();
+        Throwable failed =
+                failed(lock.onceAsync(options, () -> CompletableFuture.completedFuture("paid")));
+        assertEquals("paid", assertInstanceOf(ResultNotKeptException.class, failed).<String>result());
         unknown().retry();
     }
 }

@@ -74,7 +74,7 @@ final class OncePerTest extends RedisTest {
     @Test
     void wrongPeriodsAreRefused() {
         Runnable nothing = () -> {};
-        for (Duration wrong : new Duration[] {Duration.ZERO, HOUR.negated()}) {
+        for (Duration wrong : new Duration[] {Duration.ZERO, HOUR.negated(), Hold.FOREVER, Duration.ofDays(3651)}) {
             assertThrows(
                     IllegalArgumentException.class, () -> client.oncePer(name, wrong, nothing));
         }

@@ -5,6 +5,7 @@ import io.holdfast.Turn;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Millis;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
@@ -56,6 +57,7 @@ final class RedisTurn implements Turn {
 
     /** No caller wants to know it: the next caller calls. */
     private boolean saysNothing(Outcome.State state) {
+        Objects.requireNonNull(state, "state");
         return !atMostOnce && !keeps(state) && state != Outcome.State.RUNNING;
     }
 
