@@ -7,7 +7,6 @@ import io.micrometer.observation.Observation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.UndeclaredThrowableException;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -17,7 +16,6 @@ import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
-import org.springframework.boot.convert.DurationStyle;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
@@ -84,24 +82,31 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
             wrong = "another method leads for \"" + name + "\"";
         }
         if (wrong != null) {
-            throw new IllegalStateException("@Leading on " + method + ": " + wrong);
+            throw wrong(method, wrong, null);
         }
         Object target = beans.getBean(bean);
         Method invocable = AopUtils.selectInvocableMethod(method, target.getClass());
         ReflectionUtils.makeAccessible(invocable);
-        Duration lease =
-                DurationStyle.detectAndParse(beans.resolveEmbeddedValue(leading.lease()));
         HoldfastClient client = beans.getBean(HoldfastClient.class);
+        Target candidate = new Target(method.getDeclaringClass(), method, method, beans);
         makers.put(
                 name,
                 () ->
                         client.leader(
                                 name,
-                                lease,
+                                candidate.time("the lease", leading.lease()),
                                 fence -> observed(name, fence, () -> lead(invocable, target, fence)),
                                 () -> {},
                                 () -> {}));
-        leaders.put(name, makers.get(name).get());
+        try {
+            leaders.put(name, makers.get(name).get());
+        } catch (IllegalArgumentException e) {
+            throw wrong(method, e.getMessage(), e);
+        }
+    }
+
+    private static IllegalStateException wrong(Method method, String why, Exception cause) {
+        return new IllegalStateException("@Leading on " + method + ": " + why, cause);
     }
 
     private void observed(String name, long fence, Runnable term) {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.testing.TestRedis;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -49,6 +50,16 @@ final class LeadingTest {
         Wrong wrong() {
             return new Wrong();
         }
+    }
+
+    static class Soon {
+        @Leading(value = "x", lease = "soon")
+        void match() {}
+    }
+
+    static class Brief {
+        @Leading(value = "x", lease = "1ms")
+        void match() {}
     }
 
     private static String told() throws InterruptedException {
@@ -112,6 +123,14 @@ final class LeadingTest {
                 assertThat(told()).isEqualTo("leads");
             }
             assertThat(told()).isEqualTo("ends");
+        }
+    }
+
+    @Test
+    void aWrongLeaseIsToldWithItsMethod() {
+        for (Class<?> wrong : List.of(Soon.class, Brief.class)) {
+            String said = io.holdfast.spring.Application.refusal(wrong);
+            assertThat(said).contains("@Leading", wrong.getSimpleName() + ".match()", "lease");
         }
     }
 }
