@@ -310,7 +310,7 @@ public final class OnceOptions<T> implements Cloneable {
                 if (each.getSimpleName().equals(error.type())) {
                     try {
                         return each.getConstructor(String.class).newInstance(error.errorMessage());
-                    } catch (ReflectiveOperationException e) {
+                    } catch (ReflectiveOperationException | LinkageError e) {
                         return error;
                     }
                 }

@@ -2,12 +2,21 @@ package io.holdfast;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import io.holdfast.testing.InMemoryHoldfast;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
 import java.lang.module.ModuleDescriptor;
 import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
@@ -125,5 +134,48 @@ final class ApiTest {
     @Test
     void theVersionIsThatOfTheHeader() {
         assertEquals(System.getProperty("project.version"), Holdfast.version());
+    }
+
+    @Test
+    void theExceptionsTravelToOtherProcesses() throws Exception {
+        for (RuntimeException each :
+                List.of(
+                        new LockTimeoutException(
+                                "busy", "name", Duration.ofSeconds(1), List::of),
+                        new GateFullException(
+                                client().lock("name"), "full", Duration.ZERO, Duration.ZERO),
+                        new LockLostException("lost", LossCause.EXPIRED),
+                        new LockNotReplicatedException("replicas", 1),
+                        new KeptErrorException("Declined", "broke", null),
+                        new OutcomeUnknownException("unknown", null),
+                        new ResultNotKeptException(
+                                "name",
+                                Optional::empty,
+                                1,
+                                new Object(),
+                                ResultNotKeptException.Reason.LOST,
+                                new IllegalStateException("why")))) {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            new ObjectOutputStream(bytes).writeObject(each);
+            Object read =
+                    new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray()))
+                            .readObject();
+            assertEquals(each.toString(), read.toString());
+            if (read instanceof LockTimeoutException timeout) {
+                assertEquals(List.of(), timeout.holders());
+                assertEquals("name", timeout.name());
+            } else if (read instanceof OutcomeUnknownException unknown) {
+                assertThrows(IllegalStateException.class, unknown::retry);
+            } else if (read instanceof ResultNotKeptException paid) {
+                assertNull(paid.result());
+                assertThrows(
+                        IllegalStateException.class,
+                        () -> paid.resolve(new byte[0], Duration.ofMinutes(1)));
+            }
+        }
+    }
+
+    private static HoldfastClient client() {
+        return new InMemoryHoldfast().connect();
     }
 }

@@ -433,4 +433,20 @@ final class AsyncTest extends RedisTest {
             assertFalse(mine.submit(() -> gate.tryEnter()).get(20, TimeUnit.SECONDS));
         }
     }
+
+    @Test
+    void anErrorOfAnActionKeepsNoOtherActionBack() throws Exception {
+        ClientOptions options = ClientOptions.defaults().executor(Runnable::run);
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(100)).renew(false);
+        try (HoldfastClient other = Holdfast.connect(url(), options)) {
+            Hold hold = other.lock(name, brief).acquire();
+            CompletableFuture<Hold> told = new CompletableFuture<>();
+            hold.onLost(
+                    lost -> {
+                        throw new AssertionError("of the user");
+                    });
+            hold.onLost(told::complete);
+            get(told);
+        }
+    }
 }

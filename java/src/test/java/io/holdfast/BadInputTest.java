@@ -298,16 +298,6 @@ final class BadInputTest extends RedisTest {
     }
 
     @Test
-    void aLeaseThatFitsNoNumberIsRefused() {
-        Duration[] durations = {Hold.FOREVER, Duration.ofSeconds(Long.MAX_VALUE, 999_999_999)};
-        for (Duration lease : durations) {
-            assertThrows(
-                    IllegalArgumentException.class,
-                    () -> client.lock(name, LockOptions.defaults().lease(lease)));
-        }
-    }
-
-    @Test
     void aTimeoutIsNotNegative() {
         assertThrows(IllegalArgumentException.class, () -> lock.acquire(Duration.ofMillis(-1)));
         assertThrows(IllegalArgumentException.class, () -> lock.acquire(Duration.ofNanos(-1)));
@@ -347,6 +337,32 @@ final class BadInputTest extends RedisTest {
             assertEquals(
                     each.getKey(),
                     assertThrows(NullPointerException.class, each.getValue()).getMessage());
+        }
+    }
+
+    @Test
+    void aTimeThatFitsNoNumberIsRefused() {
+        Duration longest = Duration.ofSeconds(Long.MAX_VALUE, 999_999_999);
+        ClientOptions defaults = ClientOptions.defaults();
+        for (ClientOptions options :
+                List.of(
+                        defaults.connectTimeout(longest),
+                        defaults.commandTimeout(longest),
+                        defaults.keepAlive(longest),
+                        defaults.fenceLife(longest),
+                        defaults.alarm(1, longest))) {
+            assertThrows(
+                    IllegalArgumentException.class, () -> Holdfast.connect(url(), options).close());
+        }
+        LockOptions plain = LockOptions.defaults();
+        for (LockOptions options :
+                List.of(
+                        plain.lease(Hold.FOREVER),
+                        plain.lease(longest),
+                        plain.maxHold(longest),
+                        plain.replicas(1, longest),
+                        plain.alarm(1, longest))) {
+            assertThrows(IllegalArgumentException.class, () -> client.lock(name, options));
         }
     }
 }

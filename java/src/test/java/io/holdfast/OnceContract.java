@@ -787,4 +787,34 @@ abstract class OnceContract extends ClientTest {
         assertEquals("paid", assertInstanceOf(ResultNotKeptException.class, failed).<String>result());
         unknown().retry();
     }
+
+    /** A class of which no object can be made. */
+    public static final class Broken extends RuntimeException {
+        private static final long serialVersionUID = 1;
+        private static final int NUMBER = Integer.parseInt("none");
+
+        public Broken(String message) {
+            super(message + NUMBER);
+        }
+    }
+
+    /** The same of another program. */
+    private static final class Elsewhere {
+        private static final class Broken extends RuntimeException {
+            private static final long serialVersionUID = 1;
+        }
+    }
+
+    @Test
+    void anErrorWhoseClassIsBrokenIsToldAllTheSame() throws Exception {
+        dies();
+        unknown().outcome().resolveError(new Elsewhere.Broken(), TTL);
+        OnceOptions<String> options = PAID.keep(Broken.class);
+        for (int i = 0; i < 2; i++) { // as Java says it first, and from then on
+            assertInstanceOf(
+                    KeptErrorException.class, failed(lock.onceAsync(options, () -> null)));
+            assertThrows(
+                    KeptErrorException.class, () -> lock.once(options, OnceContract::unwanted));
+        }
+    }
 }

@@ -132,7 +132,7 @@ final class RedisHold implements Hold, Completions.Watcher {
                     () -> {
                         try {
                             listener.accept(this);
-                        } catch (RuntimeException e) {
+                        } catch (RuntimeException | Error e) { // the other actions wait
                             Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
                         }
                     });

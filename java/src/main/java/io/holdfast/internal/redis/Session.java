@@ -100,7 +100,7 @@ final class Session {
                     () -> {
                         try {
                             action.run();
-                        } catch (RuntimeException e) {
+                        } catch (RuntimeException | Error e) {
                             Log.log(Level.WARNING, option + "() failed", e);
                         }
                     });
