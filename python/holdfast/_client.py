@@ -41,7 +41,7 @@ from ._once import (
     once_call,
 )
 from ._once_per import check_period, once_per
-from ._options import LockChanges, LockOptions, merged
+from ._options import LockChanges, LockOptions, anchor, merged
 from ._several import LocksAll
 from ._sigterm import exit_on_sigterm
 from ._stats import Stats, stats
@@ -124,6 +124,7 @@ class Client(Bound):
         """Only connect() makes clients."""
         # Each process has its own, by process id. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
+        self._anchors: list[_holdfast.Lock] = []
         self._notices: dict[int, Notices] = {}
         self._threads = Threads() if Threads.__base__.__module__ == "_thread" else None  # no gevent
         self._url = url
@@ -140,6 +141,8 @@ class Client(Bound):
 
     def _open(self) -> _holdfast.Client:
         handle = self._core.hf_client_open(self._url, self._options)
+        # An open lock keeps its memory, for calls that another thread's close() crosses.
+        self._anchors.append(self._core.hf_lock_open(handle, b"holdfast", None, anchor))
         if warning := self._core.hf_client_warning(handle):
             _log.warning("%s", warning)
         self._core.hf_client_set_interrupt(handle)
@@ -149,14 +152,16 @@ class Client(Bound):
     def _here(self) -> _holdfast.Client:
         """Give this process's handle."""
         here = os.getpid()
-        if here not in self._handles:
+        handle = self._handles.get(here)
+        if handle is None:
             if not self._handles:
                 raise ClosedError("the client is closed")
             opened = self._open()
-            if self._handles.setdefault(here, opened) is not opened:  # another thread was first
+            handle = self._handles.setdefault(here, opened)
+            if handle is not opened:  # another thread was first
                 self._core.hf_client_close(opened)
             self._hear_alarms(self._options.alarm_timeouts)
-        return self._handles[here]
+        return handle
 
     def _notices_here(self) -> Notices:
         """Give this process's notices; the first call starts to collect them."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import pickle
 import socket
 import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,6 +249,69 @@ def test_a_lazy_client_connects_when_it_is_used(name: str) -> None:
                 assert asyncio.run(client.aio.lock(name + "2").acquire(timeout=20)) is True
             finally:
                 process.kill()
+
+
+# ------------------------------------------- A close that crosses another thread's call
+
+# The server answers the PING only when the client is closed.
+CROSSED = """
+import threading, fake, holdfast
+asked, closed = threading.Event(), threading.Event()
+good = fake.redis_of_version(b"7.0.15")
+
+def answer(words):
+    if words[0] != b"PING":
+        return good(words)
+    asked.set()
+    closed.wait()
+    return b"+PONG\\r\\n"
+
+def ping():
+    try:
+        client.ping()
+    except holdfast.LockError:
+        pass
+
+with fake.server(answer) as url:
+    client = holdfast.connect(url, command_timeout=20)
+    thread = threading.Thread(target=ping)
+    thread.start()
+    asked.wait()
+    client.close()
+    closed.set()
+    thread.join()
+"""
+
+
+def test_a_close_leaves_the_memory_to_a_call_under_way() -> None:
+    perturbed = {**os.environ, "MALLOC_PERTURB_": "165", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", CROSSED],
+        cwd=Path(__file__).parent,
+        env=perturbed,
+        capture_output=True,
+        timeout=30,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_close_that_crosses_a_call_ends_it_with_closed_error(server: Server) -> None:
+    client = holdfast.connect(server.tcp)
+
+    class Crossed(dict[int, Any]):
+        def get(self, key: int, default: Any = None) -> Any:
+            found = super().get(key, default)
+            client.close()
+            return found
+
+        def __contains__(self, key: object) -> bool:
+            there = super().__contains__(key)
+            client.close()
+            return there
+
+    client._handles = Crossed(client._handles)
+    with pytest.raises(holdfast.ClosedError):
+        client.stats()
 
 
 # ------------------------------------------------------------------ Exceptions
