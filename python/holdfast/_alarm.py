@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ._arguments import duration, whole
+from ._arguments import duration, pair, whole
 
 _log = logging.getLogger("holdfast")
 
@@ -29,9 +29,7 @@ class Alarm:
 
 def native(rule: Rule) -> tuple[int, int]:
     """Check it, and give the timeouts and the milliseconds."""
-    given: object = rule
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise TypeError(f"alarm must be (timeouts, seconds), not {rule!r}: (10, 60), for example")
+    pair("alarm", "(timeouts, seconds)", rule)
     timeouts = whole("the timeouts of alarm", rule[0], 1, 2**31 - 1)
     return timeouts, duration("the window of alarm", rule[1], least=1)
 

@@ -90,6 +90,12 @@ def whole(what: str, value: int, least: int, most: int) -> int:
     return given
 
 
+def pair(what: str, like: str, value: object) -> None:
+    """Refuse what is no pair."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise TypeError(f"{what} must be {like}, not {value!r}: (10, 60), for example")
+
+
 def function(what: str, value: object) -> None:
     """Refuse what cannot be called, unless it is None."""
     if value is not None and not callable(value):

@@ -7,6 +7,7 @@ import functools
 import itertools
 import logging
 import os
+import re
 import sys
 import warnings
 import weakref
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from . import _errors, _holdfast, _native
 from ._alarm import Alarm, Rule, native, teller
-from ._arguments import duration, encoded, flag, function, whole
+from ._arguments import duration, encoded, flag, function, pair, whole
 from ._async_client import AsyncClient
 from ._caller import serial
 from ._errors import ClosedError
@@ -286,11 +287,12 @@ class Client(Bound):
         """
         if (permits is None) == (rate is None):
             raise ValueError("a limit is either permits or a rate")
-        most = _holdfast.HF_PERMITS_MAX
-        if rate is not None:
+        most, number, per = _holdfast.HF_PERMITS_MAX, 0, 0
+        if permits is not None:
+            number = whole("permits", permits, 0, most)
+        elif rate is not None:
+            pair("rate", "(passes, seconds)", rate)
             number, per = whole("rate", rate[0], 1, most), duration("rate", rate[1])
-        else:
-            number, per = whole("permits", permits or 0, 0, most), 0
         lock = self.lock(name)
         return limit_of(*lock._call(lock._core.hf_lock_limit, number, per))
 
@@ -672,8 +674,11 @@ def connect(
     """
     if not isinstance(url, str):
         raise TypeError(f"url must be str, not {type(url).__name__}")  # it may have a password
-    if "\0" in url:
-        raise ValueError("the URL must not contain a NUL character")
+    if re.search(r"[\0\ud800-\udfff]", url):
+        raise ValueError(
+            "the URL must not contain a NUL character, nor bytes that are not UTF-8:"
+            " percent-encode those of a password"
+        )
     options = _native.hf_client_options()
     options.lazy = _holdfast.HF_ON if flag("lazy", lazy) else _holdfast.HF_DEFAULT
     if connect_timeout is not None:

@@ -116,7 +116,8 @@ def _switch(what: str, value: bool | None) -> int:
 def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_options:
     """Give the options that the core has, all checked."""
     made = _native.hf_lock_options()
-    permits = whole("permits", options.permits or 0, 0, _holdfast.HF_PERMITS_MAX)
+    permits = 0 if options.permits is None else options.permits
+    permits = whole("permits", permits, 0, _holdfast.HF_PERMITS_MAX)
     weight = whole("weight", options.weight, 1, permits or _holdfast.HF_PERMITS_MAX)
     if shared:
         made.weight = weight
@@ -132,7 +133,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     made.ahead_ms = duration("ahead", options.ahead, 0, _holdfast.HF_AHEAD_MAX)
     if options.owner is not None:
         encoded("owner", options.owner)
-    if options.note:
+    if options.note is not None:
         made.noted = noted("note", options.note)  # a view for the server in memory
         made.set_note(made.noted)
     if options.max_hold is not None:

@@ -37,6 +37,9 @@ def test_a_malformed_url_is_refused(url: str) -> None:
 def test_a_url_must_be_text_without_nul() -> None:
     with pytest.raises(ValueError, match="NUL"):
         holdfast.connect("redis://localhost\0.example.com")
+    with pytest.raises(ValueError, match="percent-encode") as refused:  # as of os.environ
+        holdfast.connect(f"redis://:{SECRET}\udce4@localhost")
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
     with pytest.raises(TypeError, match="url must be str"):
         holdfast.connect(b"redis://localhost")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="url must be str"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from typing import Any
 
 import pytest
 import redis
@@ -464,6 +465,24 @@ def test_a_gate_has_the_stored_rate(client: holdfast.Client, name: str) -> None:
     for wrong in ({}, {"permits": 1, "rate": (1, 60)}, {"permits": -1}, {"rate": (0, 60)}):
         with pytest.raises(ValueError, match=r"permits|rate"):
             client.limit(name, **wrong)
+
+
+@pytest.mark.parametrize("rate", [5, (1,), (1, 2, 3), "ab", [1, 2]])
+def test_a_rate_is_a_pair(client: holdfast.Client, name: str, rate: Any) -> None:
+    with pytest.raises(TypeError, match=r"rate must be \(passes, seconds\), not .*: \(10, 60\)"):
+        client.limit(name, rate=rate)
+
+
+@pytest.mark.parametrize("permits", ["", [], 0.0])
+def test_permits_that_are_no_number_take_no_limit_away(
+    client: holdfast.Client, name: str, permits: Any
+) -> None:
+    client.limit(name, permits=2)
+    with pytest.raises(TypeError, match="permits must be a whole number"):
+        client.limit(name, permits=permits)
+    with pytest.raises(TypeError, match="permits must be a whole number"):
+        client.lock(name, permits=permits)
+    assert client.limit(name, permits=0) == 2
 
 
 def test_who_waits_follows_a_change_of_the_limit(client: holdfast.Client, name: str) -> None:
