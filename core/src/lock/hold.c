@@ -541,7 +541,7 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
 
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
-    bool listed;
+    bool listed, kept = duration_ms != HF_NEVER; /* under an id of its own */
     hf_ask ask = hf_hold_ask(hold);
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
@@ -550,16 +550,16 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    /* No copy of its acquire that is under way begins another. */
-    if (hold->out > 0 && !hf_undo_bury_locked(hold->client, hold->names, &ask))
+    /* No copy of its acquire that is under way begins another, beside it or later. */
+    if (!kept && hold->out > 0 && !hf_undo_bury_locked(hold->client, hold->names, &ask))
         return hf_fail(HF_ENOMEM, "no memory");
     int state = end_locked(hold, hf_now(), &listed);
-    if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
+    if (state == HF_STATE_LOST || (kept && hold->out > 0)) /* lost perhaps with another */
         hf_undo_locked(hold);
     if (listed)
         hf_hold_drop(hold);     /* the handle's or the task's is left */
     if (state == HF_STATE_HELD) /* or it is handed over */
-        hold->terms.counting.tally->stats.kept += duration_ms != HF_NEVER;
+        hold->terms.counting.tally->stats.kept += kept;
     return hf_hold_explain_state(hold, state, "its lease ended");
 }
 

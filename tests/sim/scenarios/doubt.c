@@ -266,10 +266,9 @@ static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void 
 
 /* It waits for a lock without an end, asks once more after a new subscription, which comes late,
  * and is granted the lock. */
-static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock **lock) {
-    *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock *lock) {
     hf_hold *hold = hold_by_other(theirs);
-    waiter *w = waiter_start(*lock, 20000);
+    waiter *w = waiter_start(lock, 20000);
     assert_soon(queued("k") == 1);
     proxy_next(way, LATE_REQUEST, hf_script_acquire.sha1);
     atomic_store(&way->unsubscribes, true);
@@ -281,13 +280,32 @@ static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock **lock) {
 
 static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
     (void)state;
-    hf_lock *theirs, *lock;
-    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
     assert_status(hf_hold_keep(hold, 50), HF_OK);
     hf_hold_close(hold);
     sleep_ms(500);
     proxy_deliver(way);
     assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+/* Seed 7807213: the copy is there before its end, and finds room beside what is kept. */
+static void test_what_a_copy_begins_beside_what_is_kept_is_undone(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = open_lock(client, "k", NULL,
+                                       OPTIONS(.lease_ms = HF_NEVER, .renew = HF_OFF,
+                                               .mode = HF_SHARED, .permits = 2));
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
+    proxy_next(way, HOLD_REQUEST, ":hf1:d");
+    assert_status(hf_hold_keep(hold, 500), HF_OK);
+    hf_hold_close(hold);
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    proxy_deliver(way);
+    assert_soon(NUMBER("ZCARD {k}k:hf1:s") == 2);
+    atomic_store(&way->holds_request, false);
+    assert_stays_free("k", 600);
     hf_lock_close(lock);
     hf_lock_close(theirs);
 }
@@ -333,8 +351,8 @@ static void test_what_may_be_kept_is_held_and_released_but_not_extended(void **s
 /* Seed 132399: under a greater fence. */
 static void test_what_a_copy_of_its_acquire_began_again_is_released_with_it(void **state) {
     (void)state;
-    hf_lock *theirs, *lock;
-    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
     TELL("DEL k");
     proxy_deliver(way);
     assert_int_equal(NUMBER("EXISTS k"), 1);
@@ -346,8 +364,8 @@ static void test_what_a_copy_of_its_acquire_began_again_is_released_with_it(void
 
 static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(void **state) {
     (void)state;
-    hf_lock *theirs, *lock;
-    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
     TELL("DEL k");
     proxy_deliver(way);
     assert_status(hf_hold_check(hold), HF_ELOST);
@@ -513,6 +531,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
         TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
+        TEST(test_what_a_copy_begins_beside_what_is_kept_is_undone),
         TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
