@@ -335,6 +335,13 @@ int servers_owner(const char *key) {
     return kind == CLUSTER ? owners[sim_cluster_slot((sim_bytes){key, strlen(key)})] : master;
 }
 
+bool servers_serves(int which, const char *key) {
+    if (kind != CLUSTER)
+        return servers_is_master(which);
+    int slot = sim_cluster_slot((sim_bytes){key, strlen(key)});
+    return which == owners[slot] || (slot == moving_slot && which == moving_to);
+}
+
 /* One key more; with the last one the slot is the other node's. */
 static void move_one(void *unused) {
     sim_seen key;

@@ -23,6 +23,8 @@ int servers_host(int which);
 bool servers_is_master(int which); /* and no other one has taken its place */
 /* Which has that key, or is to have it. */
 int servers_owner(const char *key);
+/* Does it answer for that key now? Of a cluster's other nodes one may have kept an old copy. */
+bool servers_serves(int which, const char *key);
 int servers_any(void); /* one of them, by chance */
 
 void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: no more */

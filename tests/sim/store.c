@@ -22,7 +22,7 @@ static int64_t number(sim_bytes in, size_t from, size_t length) {
 static int see(const char *key, sim_seen *seen) {
     for (int i = 0; i < servers_count(); i++) {
         int at = (servers_owner(key) + i) % servers_count();
-        if (servers_is_master(at) && sim_redis_see(servers_redis(at), 0, bytes_of(key), seen) &&
+        if (servers_serves(at, key) && sim_redis_see(servers_redis(at), 0, bytes_of(key), seen) &&
             seen->type == 'h')
             return at;
     }
@@ -35,7 +35,7 @@ static bool see_companion(int server, const char *key, char which, sim_seen *see
     size_t length = strlen(key), at = 0;
     bool tagged = key[0] == '{'; /* keys of the workload have a tag of one letter, or none */
     size_t tag = tagged ? 1 : length;
-    if (!servers_is_master(server) || length > 60)
+    if (!servers_serves(server, key) || length > 60)
         return false;
     name[at++] = '{'; /* by hand: this is the judge's most frequent step */
     memcpy(name + at, key + tagged, tag);
