@@ -73,7 +73,7 @@ static void test_who_may_not_ask_for_the_policy_is_served(void **state) {
 static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greater(void **state) {
     (void)state;
     hf_client *client = open_client();
-    hf_lock *lock = exclusive_lock(client, "stock", 600);
+    hf_lock *lock = exclusive_lock(client, "stock", 60000);
     hf_hold *hold, *next;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     int64_t fence = hf_hold_fence(hold);
@@ -82,7 +82,7 @@ static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greate
     ask("SET more x"); /* makes it evict, and is refused all the same */
     assert_int_equal(NUMBER("EXISTS stock"), 0);
     TELL("CONFIG SET maxmemory 0");
-    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+    assert_status(hf_hold_check(hold), HF_ELOST); /* not by a renewal: a machine may pause */
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
     assert_status(hf_lock_acquire(lock, 0, &next), HF_OK);
     assert_true(hf_hold_fence(next) > fence);
