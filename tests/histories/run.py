@@ -144,13 +144,13 @@ def read(folder: Path) -> dict[str, list[dict]]:
 
 
 def commands(arguments: argparse.Namespace, folder: Path) -> dict[str, list[str]]:
-    """Give how each worker is started, its Java compiled."""
+    """Give how each worker is started: its Java compiled, with a jar that no build replaces."""
     target = ROOT / "java" / "target"
-    jar = next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
+    built = next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
     program = arguments.build_dir / "tests" / "histories" / "histories_worker"
-    if jar is None or not program.exists():
+    if built is None or not program.exists():
         sys.exit("histories: build the C tests and the jar first")
-    classes = folder / "classes"
+    jar, classes = shutil.copy(built, folder), folder / "classes"
     javac = Path(shutil.which(arguments.java)).resolve().with_name("javac")
     subprocess.run([javac, "-cp", jar, "-d", classes, HERE / "Worker.java"], check=True)
     java = [arguments.java, "--enable-native-access=ALL-UNNAMED", "-XX:TieredStopAtLevel=1"]
@@ -161,7 +161,9 @@ def commands(arguments: argparse.Namespace, folder: Path) -> dict[str, list[str]
     }
 
 
-def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) -> bool:
+def run(
+    arguments: argparse.Namespace, programs: dict[str, list[str]], on: str, folder: Path
+) -> bool:
     """Let them work, strike, and look. True: all was well."""
     began = time.monotonic()
     chance = random.Random(arguments.seed)
@@ -169,12 +171,13 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
     deployment, workers = None, []
     try:
         deployment = DEPLOYMENTS[on](folder, random.Random(chance.random()))
-        for name, command in commands(arguments, folder).items():
+        for name, command in programs.items():
             for number, url in enumerate(deployment.urls):
                 where = [url, str(resource.port), str(LOCKS)]
                 workers.append(Worker(f"{name}-{number}", command, where, folder))
         nemesis = Nemesis(deployment, workers, chance.randrange(2**32))
         time.sleep(1)
+        minutes = arguments.minutes / len(arguments.on or DEPLOYMENTS)
         until = time.monotonic() + 60 * minutes
         while time.monotonic() < until:
             nemesis.strike()
@@ -237,6 +240,22 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
     return not wrong and enough
 
 
+def see(arguments: argparse.Namespace, programs: dict[str, list[str]], on: str) -> bool:
+    """Run it, and keep the histories of what was not well."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast.histories."))
+    well = False
+    try:
+        well = run(arguments, programs, on, folder)
+    finally:
+        if not well:
+            kept = arguments.pictures / f"histories-{on}"
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(folder, kept)
+            print(f"the histories are in {kept}")
+        shutil.rmtree(folder)
+    return well
+
+
 def main() -> None:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -248,21 +267,10 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, default=ROOT / "build", help="where they go")
     arguments = parser.parse_args()
     Clock.library = arguments.build_dir.resolve() / "tests" / "libtest_step.so"
-    good = True
-    for on in arguments.on or DEPLOYMENTS:
-        folder = Path(tempfile.mkdtemp(prefix="holdfast.histories."))
-        well = False
-        try:
-            well = run(arguments, on, arguments.minutes / len(arguments.on or DEPLOYMENTS), folder)
-        finally:
-            if not well:
-                kept = arguments.pictures / f"histories-{on}"
-                shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(folder, kept)
-                print(f"the histories are in {kept}")
-            shutil.rmtree(folder)
-        good = good and well
-    sys.exit(0 if good else 1)
+    with tempfile.TemporaryDirectory(prefix="holdfast.workers.") as made:
+        programs = commands(arguments, Path(made))
+        wells = [see(arguments, programs, on) for on in arguments.on or DEPLOYMENTS]
+    sys.exit(0 if all(wells) else 1)
 
 
 if __name__ == "__main__":
