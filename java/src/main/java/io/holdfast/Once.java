@@ -9,7 +9,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
-import java.util.function.Function;
 import java.util.function.Supplier;
 
 /** {@link HoldfastLock#once}: takes turns until there is a result. */
@@ -122,17 +121,8 @@ final class Once<T> {
     }
 
     private static End unknown(Throwable failure) {
-        byte[] why = OnceOptions.shortened(said(failure, Throwable::toString));
-        return new End(Outcome.State.UNKNOWN, why, Duration.ZERO);
-    }
-
-    /** What one of the user's errors says of itself, or its class, if its own method throws. */
-    static String said(Throwable error, Function<Throwable, String> method) {
-        try {
-            return String.valueOf(method.apply(error));
-        } catch (Throwable e) {
-            return error.getClass().getName();
-        }
+        String why = ResultNotKeptException.said(failure, Throwable::toString);
+        return new End(Outcome.State.UNKNOWN, OnceOptions.shortened(why), Duration.ZERO);
     }
 
     private static void end(Turn turn, End end, Throwable failure) {

@@ -2,6 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.Optional;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
@@ -49,13 +50,22 @@ public final class ResultNotKeptException extends HoldfastException {
                 "the call of "
                         + lock
                         + " was made, but its result, which this exception has, was not kept: "
-                        + Once.said(cause, Throwable::getMessage));
+                        + said(cause, Throwable::getMessage));
         initCause(cause);
         this.lock = lock;
         this.look = look;
         this.fence = fence;
         this.result = result;
         this.reason = reason;
+    }
+
+    /** What one of the user's errors says of itself, or its class, if its own method throws. */
+    static String said(Throwable error, Function<Throwable, String> method) {
+        try {
+            return String.valueOf(method.apply(error));
+        } catch (Throwable e) {
+            return error.getClass().getName();
+        }
     }
 
     /**
