@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import sys
 import weakref
 from collections.abc import Awaitable, Callable, Generator
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast, final
 
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, patience, wishes
-from ._caller import caller, ended
+from ._caller import Inside, caller, ended
 from ._errors import ClosedError, LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
@@ -47,7 +48,7 @@ class AsyncLock(Bound):
     AsyncLock.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_on_lost", "_reentrant", "_tasks", "_views")
+    __slots__ = ("__weakref__", "_inside", "_lock", "_on_lost", "_reentrant", "_tasks", "_views")
 
     def __init__(
         self, lock: Lock, reentrant: bool, on_lost: Callable[[AsyncHold], object] | None
@@ -59,6 +60,7 @@ class AsyncLock(Bound):
         # The owners of the tasks that acquired through this lock.
         self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
         self._views: dict[str, AsyncLock] = {}
+        self._inside = Inside()
 
     @property
     def name(self) -> str | bytes:
@@ -206,22 +208,24 @@ class AsyncLock(Bound):
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
-        try:
-            self._lock._call(self._lock._core.hf_lock_current_as, who, got)
-        except LockNotOwnedError:
-            if not by_task:
-                raise
-            self._tasks.pop(who or b"", None)
-            for owner, task in reversed(list(self._tasks.items())):
-                if ended(task()):
-                    return self._current(owner, True)
-            raise
-        return who, got[0]
+        while True:
+            try:
+                self._lock._call(self._lock._core.hf_lock_current_as, who, got)
+                return who, got[0]
+            except LockNotOwnedError:
+                if not by_task:
+                    raise
+                self._tasks.pop(who or b"", None)
+                others = reversed(list(self._tasks.items()))
+                who = next((owner for owner, task in others if ended(task())), None)
+                if who is None:
+                    raise
 
     async def __aenter__(self) -> AsyncHold:
         """Acquire, waiting without limit."""
         hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
         hold._entered = True
+        self._inside.enter(_task() if self._by_task(None) else None, self._who(None))
         return hold
 
     async def __aexit__(
@@ -232,7 +236,9 @@ class AsyncLock(Bound):
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
         try:
-            await self.release()
+            mine = self._who(None)
+            whose = self._inside.leave(mine)
+            await self.release(owner=None if whose == mine else whose)
         except LockError as failed:
             excuse(failed, raised, self._lock._quiet)
 
@@ -272,7 +278,11 @@ class AsyncLock(Bound):
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this task. Sends nothing."""
-        return self._lock._core.hf_lock_count_as(self._lock._handle, self._who(owner))
+        try:
+            who = self._who(owner)
+        except ClosedError:
+            return 0
+        return self._lock._core.hf_lock_count_as(self._lock._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Say whether release() would succeed for this task. Sends nothing."""
@@ -415,9 +425,11 @@ class AsyncHold(BaseHold):
         loop = asyncio.get_running_loop()
         self._notices().attend(loop)
 
+        context = contextvars.copy_context()  # whoever learns of the loss has another
+
         def tell(hold: AsyncHold) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(lost, hold)
+                loop.call_soon_threadsafe(lost, hold, context=context)
 
         self._watch(tell)
 
@@ -586,8 +598,6 @@ class Holding(Awaitable[Held]):
         self._task = _task()
         if sys.version_info >= (3, 11):
             self._cancelling = self._task.cancelling()
-        if self._canceled:
-            self._task.cancel()
         return self._hold
 
     def _lost(self, hold: Held) -> None:
@@ -595,8 +605,8 @@ class Holding(Awaitable[Held]):
             if self._on_lost is not None:
                 self._on_lost(hold)
         finally:
-            self._canceled = True
-            if self._task is not None:
+            if self._task is not None:  # else the block has ended
+                self._canceled = True
                 self._task.cancel()
 
     async def __aexit__(

@@ -47,10 +47,10 @@ def ended(owner: object | None) -> bool:
 
 
 class Inside:
-    """The owners in the `with` blocks of one lock: threads, greenlets and jobs that entered.
+    """The owners in the `with` blocks of one lock: threads, greenlets, jobs and tasks that entered.
 
     A generator's block may be left by another job than it was entered by: so FastAPI runs a plain
-    dependency that yields.
+    dependency that yields. asyncio ends a generator that was dropped in a task of its own.
     """
 
     __slots__ = ("_entered", "_threads")
@@ -69,7 +69,7 @@ class Inside:
             self._threads[here] = self._threads.get(here, 0) + 1
 
     def leave(self, owner: bytes | None) -> bytes | None:
-        """Give the owner whose block ends: the caller's, or else one whose job has ended."""
+        """Give the owner whose block ends: the caller's, or who entered here, or an ended one."""
         if owner is None:
             here = threading.get_ident()
             blocks = self._threads.pop(here, 0)
@@ -80,10 +80,13 @@ class Inside:
         if not self._entered:
             return owner
         if owner not in self._entered:
-            gone = {
-                at[-1][1]: each for each, at in list(self._entered.items()) if ended(at[-1][0]())
+            here = _block()
+            others = {
+                at[-1][1]: each
+                for each, at in list(self._entered.items())
+                if at[-1][1] == here or ended(at[-1][0]())
             }
-            owner = gone.get(_block(), next(iter(gone.values()), owner))
+            owner = others.get(here, next(iter(others.values()), owner))
         entered = self._entered.get(owner or b"", [])
         if len(entered) <= 1:
             self._entered.pop(owner or b"", None)
@@ -94,7 +97,10 @@ class Inside:
 
 def _block() -> int:
     """Give the frame that entered and leaves a block: that of a generator lives until it ends."""
-    return id(sys._getframe(2).f_back)  # above Inside, and __enter__() or __exit__()
+    frame: FrameType | None = sys._getframe(3)  # above Inside, and __enter__() or __exit__()
+    while frame is not None and frame.f_globals.get("__name__") == "holdfast._spans":
+        frame = frame.f_back
+    return id(frame)
 
 
 # --------------------------------------------------------------- Event loops

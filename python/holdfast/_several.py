@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
-from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
+from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
 from ._arguments import encoded, extension, flag, function, patience, wishes
 from ._caller import Inside, in_hub, refuse_as_job
 from ._errors import ForkedError, LockError, LockTimeout
@@ -246,7 +246,7 @@ class Holds(BaseHolds[Hold]):
 class BaseLocks(Bound, Generic[AnyLock]):
     """Several names to lock."""
 
-    __slots__ = ("__weakref__", "_locks", "_on_lost", "_quiet", "names")
+    __slots__ = ("__weakref__", "_inside", "_locks", "_on_lost", "_quiet", "names")
 
     def __init__(
         self,
@@ -271,6 +271,7 @@ class BaseLocks(Bound, Generic[AnyLock]):
             raise ValueError("the options do nothing: they are for names, and no name is given")
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
+        self._inside = Inside()
         self._locks: list[AnyLock] = [
             opened(each, alone) if isinstance(each, (str, bytes)) else each for each in given
         ]
@@ -310,7 +311,7 @@ class LocksAll(BaseLocks[Lock]):
     begun again, after a pause. Owners and exceptions are those of Lock.
     """
 
-    __slots__ = ("_inside",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -320,7 +321,6 @@ class LocksAll(BaseLocks[Lock]):
     ) -> None:
         """Only Client.locks_all() makes this object."""
         super().__init__(given, options, client.lock, Lock, client)
-        self._inside = Inside()
 
     def _acquire(
         self,
@@ -601,6 +601,8 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         """Acquire all, waiting without limit."""
         holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
         holds._entered = True
+        first = self._locks[0]
+        self._inside.enter(_task() if first._by_task(None) else None, first._who(None))
         return holds
 
     async def __aexit__(
@@ -611,7 +613,9 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     ) -> None:
         """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
         try:
-            await self.release()
+            mine = self._locks[0]._who(None)
+            whose = self._inside.leave(mine)
+            await self.release(owner=None if whose == mine else whose)
         except LockError as failed:
             excuse(failed, raised, self._quiet)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
+import itertools
 import random
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -290,6 +293,57 @@ def test_what_an_ended_task_holds_any_task_may_release(
         await lock.release()
         assert not lock._tasks
 
+    run(main())
+
+
+def test_what_tasks_released_through_another_lock_is_forgotten(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+) -> None:
+    async def work() -> None:
+        await lock.acquire()
+        await other.release()
+
+    async def main() -> None:
+        for _ in range(sys.getrecursionlimit()):
+            await task(work())
+        (refused,) = await asyncio.gather(lock.release(), return_exceptions=True)
+        assert type(refused) is holdfast.LockNotOwnedError
+        assert not lock._tasks
+
+    other = client.aio.lock(name)
+    run(main())
+
+
+@either_loop
+def test_a_generator_that_is_dropped_leaves_its_block(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def numbers(made: Any) -> AsyncGenerator[int, None]:
+        async with made as hold:
+            holds.append(hold)
+            for number in itertools.count():
+                yield number
+
+    async def main() -> None:
+        seats = client.aio.lock(name, permits=3).shared()
+        both = client.aio.locks_all(
+            client.aio.lock(name + "2", permits=3).shared(),
+            client.aio.lock(name + "3", permits=3).shared(),
+        )
+        for made in (client.aio.lock(name), seats, both):
+            async for _ in numbers(made):
+                break  # and asyncio ends it in a task of its own, while this one goes on
+            await come(lambda: not holds[-1].valid)
+            assert made.count() == 0
+            assert not made._inside._entered
+        one, other = numbers(seats), numbers(seats)
+        assert (await task(anext(one)), await task(anext(other))) == (0, 0)
+        await task(one.aclose())
+        assert [hold.valid for hold in holds[-2:]] == [False, True]
+        await other.aclose()
+        assert not holds[-1].valid
+
+    holds: list[Any] = []
     run(main())
 
 
@@ -658,6 +712,30 @@ def test_cancel_on_lost_cancels_the_body(
     run(main())
 
 
+def test_on_lost_has_the_context_of_its_acquire(
+    run: Run, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def work(which: str) -> None:
+        request.set(which)
+        lock = client.aio.lock(name + which)
+        async with lock.hold(
+            on_lost=lambda _: told.append(request.get()), raise_on_lost=False
+        ) as hold:
+            raw.delete(name + which)
+            with pytest.raises(holdfast.LockLost):
+                await hold.check()
+            await come(lambda: which in told or len(told) > 1)
+
+    async def main() -> None:
+        await task(work("a"))
+        await task(work("b"))
+
+    request = contextvars.ContextVar[str]("request")
+    told: list[str] = []
+    run(main())
+    assert told == ["a", "b"]
+
+
 def test_a_cancellation_of_others_goes_through_cancel_on_lost(
     run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
 ) -> None:
@@ -678,6 +756,18 @@ def test_a_cancellation_of_others_goes_through_cancel_on_lost(
         assert not raw.exists(name)
 
     inside = asyncio.Event()
+    run(main())
+
+
+def test_no_lock_of_a_closed_client_is_owned(run: Run, server: Server, name: str) -> None:
+    async def main() -> None:
+        with holdfast.connect(server.tcp) as client:
+            lock = client.aio.lock(name)
+            assert await lock.acquire()
+            assert (lock.owned(), client.lock(name).owned()) == (True, False)
+            plain = client.lock(name)
+        assert (lock.owned(), plain.owned()) == (False, False)
+
     run(main())
 
 

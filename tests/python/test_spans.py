@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -63,6 +65,27 @@ def current() -> str:
     span = trace.get_current_span()
     assert isinstance(span, ReadableSpan)
     return span.name
+
+
+def test_spans_leave_a_block_to_its_own_generator(
+    client: holdfast.Client, name: str, seen: Seen
+) -> None:
+    seats = client.lock(name, permits=3).shared()
+
+    @contextlib.contextmanager
+    def seat() -> Iterator[holdfast.Hold]:
+        with seats as hold:
+            yield hold
+
+    one, other, third = seat(), seat(), seat()
+    with ThreadPoolExecutor(1) as pool:
+        first, second = (pool.submit(each.__enter__).result() for each in (one, other))
+        last = pool.submit(third.__enter__).result()
+        pool.submit(other.__exit__, None, None, None).result()
+        assert (first.valid, second.valid, last.valid) == (True, False, True)
+        for each in (one, third):
+            pool.submit(each.__exit__, None, None, None).result()
+    assert not seats.locked()
 
 
 def test_a_hold_has_spans_in_every_form(client: holdfast.Client, name: str, seen: Seen) -> None:
