@@ -14,6 +14,7 @@
 #include "lock/reading.h"
 #include "lock/renewal.h"
 #include "lock/thread.h"
+#include "lock/undo.h"
 
 /* The masters' clocks, and the ways to them, may differ by this: a fence that is proposed lies
  * ahead of all of them. */
@@ -42,25 +43,29 @@
 /* A master that was down is the first in line again when it has answered for this long. */
 #define UP_MS 10000
 
-typedef enum { ASK, LINE, CONFIRM, ROUND } call_kind;
+typedef enum {
+    ASK,  /* acquires a vote, at once */
+    LINE, /* acquires it by a place in line */
+    TELL  /* is about a vote that is there */
+} call_kind;
 
 /* Something that was started at a master's client; its completion has the address as its number. */
 typedef struct hf_call {
     hf_call_head head; /* in master->calls; or in quorum->lines */
     call_kind kind;
     size_t at;
-    struct hf_ballot
-        *ballot; /* NULL: no caller wants it now, and a vote that it brings goes back */
-    struct round *round;
     hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
+    /* NULL: its end is not wanted now, and a vote that it brings goes back. */
+    void (*heard)(struct hf_call *call, const hf_completion *completion);
+    void *of;      /* the ballot or the round that hears of it */
     int64_t fence; /* that is to be confirmed */
 } hf_call;
 
 typedef struct vote {
-    hf_hold *hold;   /* with a reference; or NULL */
-    hf_call *asking; /* an acquire, or a confirmation, without an answer; or NULL */
-    bool confirms;   /* the chosen fence */
-    bool refuses;    /* others have this master */
+    hf_hold *hold;     /* with a reference; or NULL */
+    hf_call *asking;   /* an acquire, or a confirmation, without an answer; or NULL */
+    int64_t confirmed; /* the last fence that it has confirmed */
+    bool refuses;      /* others have this master */
 } vote;
 
 struct hf_ballot {
@@ -75,16 +80,18 @@ struct hf_ballot {
     hf_timer timer;
     int64_t asked_at; /* the round that is under way, or the last, began then */
     unsigned rounds;
-    size_t reached;  /* how many masters had answered when the last round ended */
-    bool asks;       /* a round is under way */
-    bool last;       /* and it is the last: the time is up */
-    bool late;       /* the time is up, and the line is left just now */
-    bool waited;     /* it has stood in line */
-    bool stood_back; /* it left a majority to whom the first master has let in */
-    bool doubts;     /* asking whether the others still know theirs: until then it joins nowhere */
-    bool keeps;      /* its votes are being left to the masters */
-    bool gone;       /* a master does not know a vote any more */
-    size_t office;   /* where it stands in line, or would */
+    size_t reached; /* how many masters had answered when the last round ended */
+    bool asks;      /* a round is under way */
+    enum {
+        IN_TIME,
+        LATE, /* the time is up, and the line is left just now */
+        LAST  /* and this is the last round */
+    } time;
+    bool waited;   /* it has stood in line */
+    bool doubts;   /* asking whether the others still know theirs: until then it joins nowhere */
+    bool keeps;    /* its votes are being left to the masters */
+    bool gone;     /* a master does not know a vote any more */
+    size_t office; /* where it stands in line, or would */
     hf_call *line;
     int64_t join_ms;    /* how long after the last time it asks for missing votes */
     int64_t recheck_at; /* in line, all masters are tried again then */
@@ -111,7 +118,8 @@ static hf_call *new_call(hf_client *client, call_kind kind, size_t at, hf_hold *
     if (call == NULL)
         return NULL;
     *call = (hf_call){.kind = kind, .at = at, .head.sent_at = hf_now()};
-    call->hold = hold != NULL ? hf_hold_grab(hold) : NULL;
+    if (hold != NULL)
+        call->hold = hf_hold_grab(hold);
     hf_list_add_last(kind == LINE ? &client->quorum->lines : &client->quorum->masters[at].calls,
                      &call->head.item);
     return call;
@@ -136,7 +144,7 @@ static void undo_vote(hf_hold *hold) {
 
 /* Give a vote back in the background. The reference is its caller's no more. */
 static void give_back(hf_client *client, size_t at, hf_hold *hold) {
-    hf_call *call = new_call(client, ROUND, at, NULL);
+    hf_call *call = new_call(client, TELL, at, NULL);
     if (call == NULL || hf_hold_release_start(hold, number_of(call)) != HF_OK) {
         if (call != NULL)
             drop_call(call);
@@ -151,8 +159,8 @@ static void abandon(hf_call **asking) {
     *asking = NULL;
     if (call == NULL)
         return;
-    call->ballot = NULL;
-    if (call->kind == ASK || call->kind == LINE)
+    call->heard = NULL;
+    if (call->kind != TELL)
         hf_op_cancel(call->hold->client, number_of(call));
 }
 
@@ -181,21 +189,24 @@ static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
     hf_validity_extends(&of->validity, left_ms);
 }
 
+static void voted(hf_call *call, const hf_completion *completion);
+static void confirmed(hf_call *call, const hf_completion *completion);
+
 /* Acquire the vote of that master, by a place in its line or at once. */
-static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, int64_t floor) {
+static void acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, int64_t floor) {
     hf_client *client = master_of(ballot, at)->client;
     hf_hold *hold = hf_hold_for(client, ballot->like);
-    hf_call *call = hold != NULL ? new_call(ballot->client, kind, at, NULL) : NULL;
+    hf_call *call = hold != NULL ? new_call(ballot->client, kind, at, hold) : NULL;
     if (call == NULL) {
         if (hold != NULL)
             hf_hold_drop(hold);
-        return false;
+        return;
     }
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
     hold->vote_floor = floor;
     ask_as_long(ballot, hold);
-    call->ballot = ballot;
-    call->hold = hf_hold_grab(hold);
+    call->heard = voted;
+    call->of = ballot;
     hf_voting how = {.timeout_ms = 0, .number = number_of(call)};
     bool joins = ballot->op == NULL;
     if (kind == LINE) {
@@ -211,13 +222,11 @@ static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
     if (status != HF_OK) {
         hf_hold_drop(hold);
         drop_call(call);
-        return false;
-    }
-    if (kind == LINE && !joins)
+    } else if (kind == LINE && !joins) {
         ballot->line = call;
-    else
+    } else {
         ballot->votes[at].asking = call;
-    return true;
+    }
 }
 
 /* No master that has begun anew just now is asked for a new vote: it may have forgotten others. */
@@ -225,12 +234,15 @@ static bool is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
 }
 
+static bool may_ask(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
+}
+
 /* Are there enough to ask without those that are silent? */
 static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
     size_t count = 0;
     for (size_t i = 0; i < masters_of(ballot); i++)
-        count += ballot->votes[i].hold != NULL ||
-                 (!is_young(ballot, i, now) && !hf_master_is_silent(ballot->client, i, now));
+        count += ballot->votes[i].hold != NULL || may_ask(ballot, i, now);
     return count >= majority_of(ballot);
 }
 
@@ -246,9 +258,10 @@ static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, vote *of
  * to stay, and be asked again, it would have the ballot choose without an end. */
 static void confirm(struct hf_ballot *ballot, size_t at) {
     vote *of = &ballot->votes[at];
-    hf_call *call = new_call(ballot->client, CONFIRM, at, of->hold);
+    hf_call *call = new_call(ballot->client, TELL, at, of->hold);
     if (call != NULL) {
-        call->ballot = ballot;
+        call->heard = confirmed;
+        call->of = ballot;
         call->fence = ballot->fence;
         if (hf_hold_confirm_start(of->hold, ballot->fence, number_of(call)) == HF_OK) {
             of->asking = call;
@@ -301,13 +314,6 @@ static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
     hf_client_unlock(of->client);
 }
 
-/* What a renewal gives. */
-static void set_lease(hf_hold *of, int64_t lease_ms) {
-    hf_client_lock(of->client);
-    of->validity.lease_ms = lease_ms;
-    hf_client_unlock(of->client);
-}
-
 static void share_renewal(const struct hf_ballot *ballot) {
     for (size_t i = 0; i < masters_of(ballot); i++)
         if (ballot->votes[i].hold != NULL)
@@ -315,14 +321,18 @@ static void share_renewal(const struct hf_ballot *ballot) {
 }
 
 /* All that it has, but for the vote of that master. */
-static void let_go(struct hf_ballot *ballot, size_t but) {
+static void let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
     for (size_t i = 0; i < masters_of(ballot); i++) {
         vote *of = &ballot->votes[i];
         if (i == but)
             continue;
         abandon(&of->asking);
-        if (of->hold != NULL)
+        if (of->hold != NULL && how == HF_PARTING_BACK)
             give_back(ballot->client, i, of->hold);
+        else if (of->hold != NULL && how == HF_PARTING_ENDS)
+            hf_hold_close(of->hold);
+        else if (of->hold != NULL)
+            hf_hold_drop(of->hold);
         *of = (vote){0};
     }
     ballot->fence = 0;
@@ -330,10 +340,10 @@ static void let_go(struct hf_ballot *ballot, size_t but) {
 
 #define ALL SIZE_MAX
 
-static void free_ballot(struct hf_ballot *ballot) {
+static void free_ballot(struct hf_ballot *ballot, hf_parting how) {
     hf_client *client = ballot->client;
     abandon(&ballot->line);
-    let_go(ballot, ALL);
+    let_go(ballot, ALL, how);
     hf_timer_clear(&client->timers, &ballot->timer);
     hf_timer_unreserve(&client->timers);
     hf_list_remove(&ballot->item);
@@ -346,7 +356,7 @@ static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
     hf_op *op = ballot->op;
     hf_error error = *hf_error_last();
     op->ballot = NULL;
-    free_ballot(ballot);
+    free_ballot(ballot, HF_PARTING_BACK);
     hf_error_set(&error);
     if (explained)
         hf_op_fail_locked(op, status);
@@ -356,15 +366,14 @@ static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
 
 /* ----------------------------------------------------------------- Rounds */
 
-static void give_up(hf_hold *hold);
-static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                             void (*told)(void *context, hf_status status), void *context);
 static void step(struct hf_ballot *ballot);
 static void plan_join(struct hf_ballot *ballot);
 static void ask_missing(struct hf_ballot *ballot, int64_t now);
 
 static void wake_at(struct hf_ballot *ballot, int64_t due) {
-    if (ballot->op != NULL && ballot->op->timeout_ms != 0 && !ballot->last && !ballot->late)
+    if (ballot->op != NULL && ballot->op->timeout_ms != 0 && ballot->time == IN_TIME)
         due = hf_earlier(due, ballot->op->until);
     hf_thread_timer_locked(ballot->client, &ballot->timer, due);
 }
@@ -380,11 +389,12 @@ static void ask_all(struct hf_ballot *ballot) {
     bool spares = can_spare_silent(ballot, now);
     ballot->asks = true;
     ballot->asked_at = now;
+    ballot->recheck_at = 0;
     ballot->rounds++;
     ballot->fence = 0;
     for (size_t i = 0; i < masters_of(ballot); i++) {
         vote *of = &ballot->votes[i];
-        of->confirms = of->refuses = false;
+        of->refuses = false;
         if (of->hold == NULL && of->asking == NULL && !is_young(ballot, i, now) &&
             !(spares && hf_master_is_silent(ballot->client, i, now)))
             acquire_vote(ballot, ASK, i, floor);
@@ -392,70 +402,58 @@ static void ask_all(struct hf_ballot *ballot) {
     step(ballot);
 }
 
-static bool may_wait(const struct hf_ballot *ballot, size_t at, int64_t now) {
-    return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
-}
-
 /* Where to stand in line: at the first master that may be asked, and has been up for a while; or
  * where it stands. ALL: nowhere. */
 static size_t find_office(const struct hf_ballot *ballot) {
     int64_t now = hf_now();
+    size_t first = ALL;
     for (size_t i = 0; i < masters_of(ballot); i++) {
         const hf_master *master = master_of(ballot, i);
         bool here = ballot->line != NULL && ballot->line->at == i;
-        bool up = !master->down &&
-                  (here || master->up_since == 0 || now >= hf_after(master->up_since, UP_MS));
-        if (up && may_wait(ballot, i, now))
+        if (master->down || !may_ask(ballot, i, now))
+            continue;
+        if (here || master->up_since == 0 || now >= hf_after(master->up_since, UP_MS))
             return i;
+        if (first == ALL)
+            first = i;
     }
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (!master_of(ballot, i)->down && may_wait(ballot, i, now))
-            return i;
-    return ALL;
+    return first;
 }
 
-/* planned: the next recheck stands. */
-static void plan_recheck(struct hf_ballot *ballot, bool planned) {
-    int64_t lease_ms = ballot->like->validity.lease_ms, now = hf_now();
-    int64_t ms = lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS;
-    if (ballot->stood_back)
-        ms = STOOD_BACK_MS;
-    ballot->stood_back = false;
-    if (!planned || ballot->recheck_at == 0)
-        ballot->recheck_at = hf_after(now, hf_jitter(ms - ms / 4, ms + 1));
-    ballot->asks = false;
-    wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
+static int64_t recheck_after(int64_t ms) {
+    return hf_after(hf_now(), hf_jitter(ms - ms / 4, ms + 1));
 }
 
 /* Where its first place is, for when it has to move. */
 static void learn_score(struct hf_ballot *ballot) {
-    hf_call *line = ballot->line;
-    hf_client *client = line->hold->client;
-    if (ballot->score != 0)
-        return;
+    hf_client *client = ballot->line->hold->client;
     hf_client_lock(client);
-    ballot->score = hf_op_score_locked(client, number_of(line));
+    ballot->score = hf_op_score_locked(client, number_of(ballot->line));
     hf_client_unlock(client);
 }
 
-static void line_up(struct hf_ballot *ballot, bool planned) {
+static void line_up(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
     ballot->waited = true;
     ballot->head_at = 0;
-    if (ballot->line != NULL)
+    if (ballot->line != NULL && ballot->score == 0)
         learn_score(ballot);
-    if (ballot->line != NULL && ballot->line->at != office && office != ALL) {
+    if (ballot->line != NULL && ballot->line->at != office && office != ALL)
         abandon(&ballot->line);
-    }
     if (ballot->line == NULL && office != ALL) {
         ballot->office = office;
         acquire_vote(ballot, LINE, office,
                      hf_table_floor_locked(ballot->client, ballot->like->names));
     }
-    if (ballot->line != NULL)
-        plan_recheck(ballot, planned);
-    else
+    if (ballot->line == NULL) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
+        return;
+    }
+    int64_t now = hf_now(), lease_ms = ballot->like->validity.lease_ms;
+    if (ballot->recheck_at <= now)
+        ballot->recheck_at = recheck_after(lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS);
+    ballot->asks = false;
+    wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
 /* Count the masters that have answered. */
@@ -475,24 +473,23 @@ static void time_is_up(struct hf_ballot *ballot) {
 
 /* The head of the line has no majority. */
 static void go_on_as_head(struct hf_ballot *ballot) {
-    int64_t now = hf_now(), ms = HEAD_MS;
+    int64_t now = hf_now();
     if (ballot->head_at == 0) {
         ballot->head_at = now;
         ballot->rounds = 0;
     }
-    if (ballot->rounds < 6)
-        ms = INT64_C(1) << ballot->rounds;
+    int64_t ms = ballot->rounds < 6 ? INT64_C(1) << ballot->rounds : HEAD_MS;
     if (ballot->rounds <= HEAD_ROUNDS) {
         pause_for(ballot, hf_jitter(ms - ms / 2, ms + 1));
         return;
     }
     if (now < hf_after(ballot->head_at, HEAD_MAX_MS)) {
-        let_go(ballot, ballot->office);
+        let_go(ballot, ballot->office, HF_PARTING_BACK);
         pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
         return;
     }
-    let_go(ballot, ALL);
-    line_up(ballot, false);
+    let_go(ballot, ALL, HF_PARTING_BACK);
+    line_up(ballot);
 }
 
 /* No majority can say yes any more. */
@@ -502,7 +499,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     ballot->asks = false;
     if (hf_quorum_refuses(ballot->client)) {
         end(ballot, hf_quorum_explain(ballot->client, ballot->like->names), true);
-    } else if (ballot->last) {
+    } else if (ballot->time == LAST) {
         time_is_up(ballot);
     } else if (op->timeout_ms == 0) {
         bool again = first && ballot->rounds <= TRY_ROUNDS &&
@@ -515,8 +512,8 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     } else if (first && ballot->line == NULL) {
         go_on_as_head(ballot);
     } else {
-        let_go(ballot, ALL);
-        line_up(ballot, false);
+        let_go(ballot, ALL, HF_PARTING_BACK);
+        line_up(ballot);
     }
 }
 
@@ -530,42 +527,37 @@ static void won(struct hf_ballot *ballot) {
     int64_t now = hf_now(), deadline = majority_deadline(ballot);
     hf_op *op = ballot->op;
     hf_hold *hold = op->hold;
-    ballot->reached = count_answers(ballot);
-    if (deadline <= now) {
-        let_go(ballot, ALL);
-        came_to_nothing(ballot);
-        return;
-    }
-    if (stands_back(ballot)) {
-        ballot->stood_back = true;
-        hf_waiting_handed_on_locked(ballot->client, hold->names, now);
-        let_go(ballot, ALL);
+    bool ended = deadline <= now;
+    if (ended || stands_back(ballot)) {
+        if (!ended) {
+            ballot->recheck_at = recheck_after(STOOD_BACK_MS);
+            hf_waiting_handed_on_locked(ballot->client, hold->names, now);
+        }
+        let_go(ballot, ALL, HF_PARTING_BACK);
         came_to_nothing(ballot);
         return;
     }
     abandon(&ballot->line);
     ballot->asks = false;
     hf_timer_clear(&ballot->client->timers, &ballot->timer);
+    bool missing = false;
     for (size_t i = 0; i < masters_of(ballot); i++) {
         vote *of = &ballot->votes[i];
         of->refuses = false;
-        if (of->hold != NULL && of->asking == NULL && !of->confirms &&
+        if (of->hold != NULL && of->asking == NULL && of->confirmed != ballot->fence &&
             of->hold->fence < ballot->fence)
             confirm(ballot, i);
+        missing = missing || of->hold == NULL;
     }
     ballot->most = deadline;
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
-    hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
     hold->waited = ballot->waited;
     hold->ballot = ballot;
     hold->beside = NULL;
     ballot->holds = hold;
     ballot->op = NULL;
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (ballot->votes[i].hold == NULL) {
-            plan_join(ballot);
-            break;
-        }
+    if (missing)
+        plan_join(ballot);
     op->ballot = NULL;
     op->done_at = now;
     hf_waiting_handed_on_locked(ballot->client, hold->names, ballot->waited ? now : 0);
@@ -580,7 +572,7 @@ static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, b
     if (of->hold != NULL)
         return (hf_said){.said = HF_SAID_YES,
                          .fence = of->hold->fence,
-                         .confirms = of->confirms,
+                         .confirms = of->confirmed == ballot->fence,
                          .asked = asked};
     return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
 }
@@ -594,53 +586,39 @@ static void await_answers(struct hf_ballot *ballot, int64_t now) {
     wake_at(ballot, due);
 }
 
-static bool is_any_asked(const struct hf_ballot *ballot) {
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (ballot->votes[i].asking != NULL)
-            return true;
-    return false;
-}
-
 /* What has been said: is that enough? */
 static void step(struct hf_ballot *ballot) {
     hf_said said[HF_MASTERS_MAX];
-    if (!ballot->asks)
-        return;
-    for (;;) {
-        int64_t now = hf_now(), before = ballot->fence;
-        bool patient = count_answers(ballot) < majority_of(ballot);
-        for (size_t i = 0; i < masters_of(ballot); i++)
+    while (ballot->asks) {
+        int64_t now = hf_now();
+        bool asked = false;
+        ballot->reached = count_answers(ballot);
+        bool patient = ballot->reached < majority_of(ballot);
+        for (size_t i = 0; i < masters_of(ballot); i++) {
             said[i] = said_by(ballot, i, now, patient);
-        hf_choice choice = hf_choose(said, masters_of(ballot), &ballot->fence);
-        for (size_t i = 0; i < masters_of(ballot) && ballot->fence != before; i++)
-            ballot->votes[i].confirms = false;
-        switch (choice) {
+            asked = asked || ballot->votes[i].asking != NULL;
+        }
+        switch (hf_choose(said, masters_of(ballot), &ballot->fence)) {
         case HF_CHOICE_HELD:
-            for (size_t i = 0; i < masters_of(ballot); i++)
-                if (ballot->votes[i].hold != NULL && ballot->votes[i].hold->fence == ballot->fence)
-                    ballot->votes[i].confirms = true;
             won(ballot);
             return;
         case HF_CHOICE_WAIT:
             await_answers(ballot, now);
             return;
         case HF_CHOICE_NONE:
-            if (patient && is_any_asked(ballot)) { /* which tell whether others have it */
+            if (patient && asked) /* which tell whether others have it */
                 wake_at(ballot, HF_NO_DEADLINE);
-                return;
-            }
-            ballot->reached = count_answers(ballot);
-            came_to_nothing(ballot);
+            else
+                came_to_nothing(ballot);
             return;
         default:
             break;
         }
         for (size_t i = 0; i < masters_of(ballot); i++) {
-            const vote *of = &ballot->votes[i];
+            vote *of = &ballot->votes[i];
             if (of->hold == NULL || of->hold->fence >= ballot->fence)
                 continue;
-            if (of->asking != NULL) /* for another fence: its answer says nothing of this one */
-                abandon(&ballot->votes[i].asking);
+            abandon(&of->asking); /* for another fence: its answer says nothing of this one */
             confirm(ballot, i);
         }
     }
@@ -665,28 +643,29 @@ static void ballot_due(hf_timer *timer, int64_t now) {
         ask_missing(ballot, now);
         return;
     }
-    if (now >= op->until && op->timeout_ms != 0 && !ballot->last) {
+    if (now >= op->until && op->timeout_ms != 0 && ballot->time != LAST) {
         if (!ballot->asks && ballot->line == NULL && ballot->rounds > 0) {
             time_is_up(ballot);
             return;
         }
-        if (ballot->line != NULL && !ballot->late) { /* which tells who has it; but not for long */
+        if (ballot->line != NULL &&
+            ballot->time == IN_TIME) { /* which tells who has it; but not for long */
             const hf_master *master = master_of(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
-            ballot->late = true;
+            ballot->time = LATE;
             wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
             return;
         }
         abandon(&ballot->line);
-        ballot->last = true; /* only a majority's word shows that others kept the lock */
+        ballot->time = LAST; /* only a majority's word shows that others kept the lock */
     }
     if (ballot->asks)
         step(ballot);
     else if (ballot->line == NULL ||
-             (!ballot->late && now >= ballot->recheck_at && is_first_in_line(ballot)))
+             (ballot->time == IN_TIME && now >= ballot->recheck_at && is_first_in_line(ballot)))
         ask_all(ballot);
     else
-        line_up(ballot, now < ballot->recheck_at);
+        line_up(ballot);
 }
 
 /* ------------------------------------------------------------- What is told */
@@ -733,44 +712,61 @@ static bool still_stands(struct hf_ballot *ballot) {
     return hold != NULL;
 }
 
-/* An acquire of a vote has ended. */
+/* By asking, or by a place in line beside that. */
+static void take_vote(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
+    vote *of = &ballot->votes[at];
+    if (of->hold != NULL) {
+        give_back(ballot->client, at, hold);
+        return;
+    }
+    abandon(&of->asking);
+    if (ballot->line != NULL && ballot->line->at == at)
+        abandon(&ballot->line);
+    of->hold = hold;
+    of->refuses = false;
+    hf_client_lock(hold->client);
+    hold->validity.lease_ms = ballot->like->validity.lease_ms;
+    hf_client_unlock(hold->client);
+    set_renewal(ballot, hold);
+}
+
+/* An acquire of a vote has ended, for a hold that stands. */
+static void joined(struct hf_ballot *ballot, size_t at, const hf_completion *completion) {
+    vote *of = &ballot->votes[at];
+    /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
+    bool late = ballot->keeps || !still_stands(ballot);
+    if (completion->status != HF_OK) {
+        of->refuses = completion->status == HF_EBUSY;
+    } else if (late) {
+        give_back(ballot->client, at, completion->hold);
+    } else {
+        take_vote(ballot, at, completion->hold);
+        ballot->join_ms = 0;
+        if (of->hold->fence < ballot->fence) /* it was asked before that was chosen */
+            confirm(ballot, at);
+    }
+}
+
 static void voted(hf_call *call, const hf_completion *completion) {
-    struct hf_ballot *ballot = call->ballot;
+    struct hf_ballot *ballot = call->of;
     size_t at = call->at;
-    hf_client *client = ballot->client;
     bool held = completion->status == HF_OK, in_line = ballot->line == call;
     vote *of = &ballot->votes[at];
     if (in_line)
         ballot->line = NULL;
     else
         of->asking = NULL;
-    /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
-    bool late = ballot->op != NULL
-                    ? hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0
-                    : ballot->keeps || !still_stands(ballot);
-    if (held && late) {
-        give_back(client, at, completion->hold);
+    if (ballot->op == NULL) {
+        joined(ballot, at, completion);
+        return;
+    }
+    if (held && is_young(ballot, at, call->head.sent_at)) {
+        give_back(ballot->client, at, completion->hold);
         held = false;
-    } else if (held && of->hold != NULL) { /* by a place in line, and by asking all beside that */
-        give_back(client, at, completion->hold);
     } else if (held) {
-        if (of->asking != NULL)
-            abandon(&of->asking);
-        if (ballot->line != NULL && ballot->line->at == at)
-            abandon(&ballot->line);
-        of->hold = completion->hold;
-        of->refuses = false;
-        set_lease(of->hold, ballot->like->validity.lease_ms);
-        set_renewal(ballot, of->hold);
+        take_vote(ballot, at, completion->hold);
     } else {
         of->refuses = completion->status == HF_EBUSY;
-    }
-    if (ballot->op == NULL) { /* it joins a hold that stands */
-        if (held)
-            ballot->join_ms = 0;
-        if (held && of->hold->fence < ballot->fence) /* it was asked before that was chosen */
-            confirm(ballot, at);
-        return;
     }
     if (in_line && completion->status == HF_ETIMEOUT) {
         hf_error_set(&completion->error);
@@ -789,15 +785,14 @@ static void voted(hf_call *call, const hf_completion *completion) {
     }
 }
 
-static void confirmed(const hf_call *call, hf_status status) {
-    struct hf_ballot *ballot = call->ballot;
+static void confirmed(hf_call *call, const hf_completion *completion) {
+    struct hf_ballot *ballot = call->of;
     vote *of = &ballot->votes[call->at];
     of->asking = NULL;
-    if (status == HF_OK) {
-        of->confirms = call->fence == ballot->fence;
-    } else {
+    if (completion->status == HF_OK)
+        of->confirmed = call->fence;
+    else
         drop_unconfirmed(ballot, call->at, of);
-    }
     if (ballot->op != NULL)
         step(ballot);
 }
@@ -828,43 +823,35 @@ static int cause_of_loss(const struct hf_ballot *ballot, const hf_hold *hold) {
     return ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold);
 }
 
-static void lose_all(struct hf_ballot *ballot, int cause) {
+static void lose_all(struct hf_ballot *ballot) {
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
         if (hf_hold_is_listed(hold) && hold->state == HF_STATE_HELD)
-            hf_hold_lose_locked(hold, cause);
+            hf_hold_lose_locked(hold, cause_of_loss(ballot, hold));
     }
 }
 
 /* The others have said whether they know their votes. */
 static void doubted(void *context, hf_status status) {
-    hf_hold *hold = context;
-    hf_client *client = hf_client_keep(hold->client);
-    struct hf_ballot *ballot = hold->ballot;
-    if (ballot != NULL) {
-        ballot->doubts = false;
-        if (still_stands(ballot) && status == HF_OK)
-            ask_missing(ballot, hf_now());
-        else if (status == HF_ELOST)
-            lose_all(ballot, HF_CAUSE_GONE);
-    }
-    hf_hold_drop(hold);
-    hf_client_drop(client);
+    struct hf_ballot *ballot = ((hf_hold *)context)->ballot;
+    if (ballot == NULL)
+        return;
+    ballot->doubts = false;
+    if (still_stands(ballot) && status == HF_OK)
+        ask_missing(ballot, hf_now());
+    else if (status == HF_ELOST)
+        lose_all(ballot);
 }
 
 /* A master does not know a vote any more. It may have come back empty; but a break may be under
  * way, at each master in turn, and to join again would undo that. */
 static void doubt(struct hf_ballot *ballot) {
-    hf_hold *hold = ballot->holds;
     if (ballot->doubts)
         return;
     ballot->join_ms = 0;
     ballot->doubts = true;
-    hf_hold_grab(hold);
-    if (poll_votes(hold, HF_ROUND_RENEW, 0, 0, doubted, hold) == HF_OK)
-        return;
-    ballot->doubts = false; /* no memory: the next look joins */
-    hf_hold_drop(hold);
+    if (poll_votes(ballot->holds, HF_ROUND_RENEW, 0, doubted, ballot->holds) != HF_OK)
+        ballot->doubts = false; /* no memory: the next look joins */
 }
 
 /* A master's client has lost a vote. */
@@ -883,7 +870,7 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
             return;
         }
         if (!still_stands(ballot))
-            lose_all(ballot, cause_of_loss(ballot, ballot->holds));
+            lose_all(ballot);
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
         else
@@ -940,8 +927,6 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
     hf_announce_locked(client, &completion, NULL);
 }
 
-static void polled(hf_call *call, const hf_completion *completion);
-
 static void hear(hf_client *client, size_t at, const hf_completion *completion) {
     if (completion->kind == HF_KIND_LOSS) {
         lost_vote(client, at, completion);
@@ -955,14 +940,10 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
     if (call->head.item.list != NULL)
         hf_list_remove(&call->head.item);
     note(client, call, completion);
-    if (call->round != NULL)
-        polled(call, completion);
-    else if (call->ballot == NULL && completion->hold != NULL)
+    if (call->heard != NULL)
+        call->heard(call, completion);
+    else if (completion->hold != NULL)
         give_back(client, at, completion->hold);
-    else if (call->ballot != NULL && call->kind == CONFIRM)
-        confirmed(call, completion->status);
-    else if (call->ballot != NULL)
-        voted(call, completion);
     drop_call(call);
 }
 
@@ -995,19 +976,17 @@ static void begin(struct hf_ballot *ballot) {
     ballot->office = office != ALL ? office : 0;
     if (ballot->op->timeout_ms != 0 && office != ALL &&
         hf_waiting_expected_locked(ballot->client, ballot->like->names))
-        line_up(ballot, false);
+        line_up(ballot);
     else
         ask_all(ballot);
 }
 
+/* Each hold has what its votes have, whatever the majority has said. */
 static void lengthened(void *context, hf_status status) {
-    hf_hold *hold = context;
-    hf_client *client = hf_client_keep(hold->client);
-    (void)status; /* each hold has what its votes have */
+    const hf_hold *hold = context;
+    (void)status;
     if (hold->ballot != NULL)
         refresh(hold->ballot, true);
-    hf_hold_drop(hold);
-    hf_client_drop(client);
 }
 
 /* It nests in a hold of the same owner: another handle of the same ballot. A longer lease of its
@@ -1017,11 +996,10 @@ static bool nests(hf_op *op) {
     if (outer == NULL || outer->ballot == NULL)
         return false;
     if (!still_stands(outer->ballot)) {
-        lose_all(outer->ballot, cause_of_loss(outer->ballot, outer));
+        lose_all(outer->ballot);
         return false;
     }
     hf_hold_begin(hold, outer->fence, hf_now(), outer->validity.deadline);
-    hold->validity.deadline = hf_earlier(hold->validity.deadline, hold->validity.end);
     hold->ballot = outer->ballot;
     hold->beside = outer->beside;
     outer->beside = hold;
@@ -1029,23 +1007,15 @@ static bool nests(hf_op *op) {
     hf_op_finish_locked(op, HF_OK);
     share_renewal(hold->ballot);
     int64_t lease_ms = hold->validity.lease_ms;
-    if (hf_after(op->done_at, lease_ms) > majority_deadline(hold->ballot) &&
-        poll_votes(hf_hold_grab(hold), HF_ROUND_EXTEND, lease_ms, HF_EXTEND_REPLACE, lengthened,
-                   hold) != HF_OK)
-        hf_hold_drop(hold); /* no memory */
+    if (hf_after(op->done_at, lease_ms) > majority_deadline(hold->ballot))
+        poll_votes(hold, HF_ROUND_REPLACE, lease_ms, lengthened, hold);
     return true;
 }
 
 /* It was won; but its thread may have slept past that. */
 static bool stands(hf_op *op) {
     op->done_at = hf_now();
-    if (op->done_at < op->hold->validity.deadline)
-        return true;
-    give_up(op->hold);
-    op->hold->state = 0;
-    op->hold->stray = false;
-    op->done = false;
-    return false;
+    return op->done_at < op->hold->validity.deadline;
 }
 
 static void run(hf_op *op, bool interruptible) {
@@ -1059,37 +1029,30 @@ static void run(hf_op *op, bool interruptible) {
         return;
     }
     begin(ballot);
-    for (;;) {
-        hf_status status = HF_OK;
+    for (hf_status status = HF_OK; status == HF_OK;) {
         if (op->done && (op->status != HF_OK || stands(op)))
             return;
-        if (op->ballot == NULL && hf_now() < op->until && new_ballot(op) != NULL) {
+        if (op->done) {
+            hf_undo_acquire_locked(op->hold, NULL);
+            op->done = false;
+            if (hf_now() >= op->until || new_ballot(op) == NULL) {
+                hf_op_fail_locked(op, hf_fail(HF_EBUSY,
+                                              "the lease of lock %s ended before the answers came",
+                                              hf_names_quoted(op->hold->names)));
+                return;
+            }
             begin(op->ballot);
             continue;
-        }
-        if (op->ballot == NULL) {
-            hf_op_fail_locked(op, hf_fail(HF_EBUSY,
-                                          "the lease of lock %s ended before the answers came",
-                                          hf_names_quoted(op->hold->names)));
-            return;
         }
         if (client->swept || hf_brake_is_pulled())
             status = HF_ECANCELED;
         else
             status = hf_op_sleep_locked(op, interruptible, &listens);
-        if (status == HF_OK)
-            continue;
-        if (op->done && op->status == HF_OK) { /* the caller wants to hear of the signal */
-            give_up(op->hold);
-            op->hold->state = 0;
-            op->hold->stray = false;
-            op->done = false;
-        }
-        if (op->ballot != NULL)
-            end(op->ballot, status, status == HF_EINTR);
-        else if (!op->done)
+        if (status != HF_OK && op->ballot != NULL)
+            end(op->ballot, status, false);
+        else if (status != HF_OK &&
+                 op->status == HF_OK) /* the caller wants to hear of the signal */
             hf_op_finish_locked(op, status);
-        return;
     }
 }
 
@@ -1100,7 +1063,7 @@ static void begin_due(hf_timer *timer, int64_t now) {
     if (!nests(ballot->op))
         begin(ballot);
     else
-        free_ballot(ballot);
+        free_ballot(ballot, HF_PARTING_BACK);
 }
 
 /* Its first step is the keeper's: the caller does not know of it yet. */
@@ -1141,53 +1104,34 @@ static void hold_due(hf_hold *hold, int64_t now) {
     hf_renewal_plan_locked(hold);
 }
 
-/* The hold leaves its ballot. Answers the ballot, if that was its last one. */
-static struct hf_ballot *leave(hf_hold *hold) {
+/* The hold leaves its ballot, and the last one takes the votes with it. */
+static void leave(hf_hold *hold, hf_parting how) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot == NULL)
-        return NULL;
+        return;
     hf_hold **at = &ballot->holds;
     while (*at != hold)
         at = &(*at)->beside;
     *at = hold->beside;
     hold->ballot = NULL;
     hold->beside = NULL;
-    if (ballot->holds == NULL)
-        return ballot;
-    share_renewal(ballot);
-    return NULL;
-}
-
-static void give_up(hf_hold *hold) {
-    struct hf_ballot *ballot = leave(hold);
-    if (ballot != NULL)
-        free_ballot(ballot);
-}
-
-static void forget(hf_hold *hold) {
-    struct hf_ballot *ballot = leave(hold);
-    for (size_t i = 0; ballot != NULL && i < masters_of(ballot); i++)
-        if (ballot->votes[i].hold != NULL) {
-            hf_hold_close(ballot->votes[i].hold); /* it is renewed no more, and ends by itself */
-            ballot->votes[i].hold = NULL;
-        }
-    if (ballot != NULL)
-        free_ballot(ballot);
+    if (ballot->holds != NULL)
+        share_renewal(ballot);
+    else
+        free_ballot(ballot, how);
 }
 
 /* ------------------------------------------------------------- All votes at once */
 
 typedef struct round {
-    hf_item item; /* until it is told */
+    hf_item item;
     hf_client *client;
-    hf_names *names;
+    hf_hold *hold; /* with a reference */
     hf_round_kind kind;
     size_t office;
-    int64_t end;               /* of an extension: no vote shall last longer */
-    size_t references;         /* calls without an answer */
-    bool open[HF_MASTERS_MAX]; /* these */
-    size_t good, gone, vague;  /* answers; vague: it may have been done */
-    size_t without;            /* how many masters have no vote to release */
+    hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
+    size_t good, gone, vague;       /* answers; vague: it may have been done */
+    size_t without;                 /* how many masters have no vote to release */
     void (*told)(void *context, hf_status status);
     void *context;
     hf_timer timer;
@@ -1195,33 +1139,19 @@ typedef struct round {
     hf_status failure;
 } round;
 
-static void free_round(round *mine) {
-    if (mine->item.list != NULL)
-        hf_list_remove(&mine->item);
+/* What was asked for before a release, and is not wanted, is cancelled. */
+static void tell(round *mine, hf_status status) {
+    hf_hold *hold = mine->hold;
+    void (*told)(void *context, hf_status status) = mine->told;
+    void *context = mine->context;
+    for (size_t i = 0; i < mine->client->quorum->count; i++)
+        abandon(&mine->calls[i]);
+    hf_list_remove(&mine->item);
     hf_timer_clear(&mine->client->timers, &mine->timer);
     hf_timer_unreserve(&mine->client->timers);
-    hf_names_drop(mine->names);
     free(mine);
-}
-
-/* What was asked for before the release, and is not wanted. */
-static void cancel_asks(const round *mine) {
-    const struct hf_quorum *quorum = mine->client->quorum;
-    for (size_t i = 0; i < quorum->count; i++)
-        HF_EACH(at, &quorum->masters[i].calls) {
-            const hf_call *call = HF_OF(hf_call, head.item, at);
-            if (call->round == mine && call->kind == ASK)
-                hf_op_cancel(call->hold->client, number_of(call));
-        }
-}
-
-static void tell(round *mine, hf_status status) {
-    hf_list_remove(&mine->item);
-    cancel_asks(mine);
-    hf_timer_clear(&mine->client->timers, &mine->timer);
-    mine->told(mine->context, status);
-    if (mine->references == 0)
-        free_round(mine);
+    told(context, status);
+    hf_hold_drop(hold);
 }
 
 /* What it has come to, if that is sure by now. */
@@ -1230,10 +1160,8 @@ static void judge(round *mine) {
     int64_t now = hf_now(), due = HF_NO_DEADLINE;
     size_t majority = hf_majority(quorum->count), open = 0, silent = 0;
     bool office = false, patient = mine->good + mine->gone + mine->vague + mine->without < majority;
-    if (mine->item.list == NULL)
-        return;
     for (size_t i = 0; i < quorum->count; i++) {
-        if (!mine->open[i])
+        if (mine->calls[i] == NULL)
             continue;
         bool is_silent = hf_master_is_silent(mine->client, i, now);
         silent += is_silent;
@@ -1260,7 +1188,7 @@ static void judge(round *mine) {
              hf_fail(HF_EUNKNOWN,
                      "fewer than a majority of the %zu masters answered for lock %s; the client "
                      "goes on in the background",
-                     quorum->count, hf_names_quoted(mine->names)));
+                     quorum->count, hf_names_quoted(mine->hold->names)));
     }
 }
 
@@ -1281,40 +1209,35 @@ static void count_answer(round *mine, hf_status status, const hf_error *error) {
     }
 }
 
-/* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
-static int64_t extension_of(const hf_hold *hold, int64_t end) {
-    int64_t until = deadline_of(hold), ms = until > INT64_MIN ? hf_until(end, until) : 0;
-    return ms > HF_LEASE_MIN ? ms : HF_LEASE_MIN;
-}
-
-static hf_status start_one(const round *mine, hf_call *call, int64_t duration_ms, uint32_t flags) {
-    int64_t number = number_of(call);
-    switch (mine->kind) {
+static hf_status start_one(hf_round_kind kind, hf_hold *of, int64_t duration_ms, int64_t number) {
+    switch (kind) {
     case HF_ROUND_RELEASE:
-        return hf_hold_release_start(call->hold, number);
+        return hf_hold_release_start(of, number);
     case HF_ROUND_RENEW:
-        return hf_hold_renew_start(call->hold, number);
+        return hf_hold_renew_start(of, number);
     case HF_ROUND_LOOK:
-        return hf_hold_check_start(call->hold, number);
+        return hf_hold_check_start(of, number);
     case HF_ROUND_EXTEND:
-        if ((flags & HF_EXTEND_REPLACE) == 0)
-            duration_ms = extension_of(call->hold, mine->end);
-        return hf_hold_extend_start(call->hold, duration_ms, flags, number);
+        return hf_hold_extend_start(of, duration_ms, 0, number);
+    case HF_ROUND_REPLACE:
+        return hf_hold_extend_start(of, duration_ms, HF_EXTEND_REPLACE, number);
     default:
-        return hf_hold_keep_start(call->hold, duration_ms, number);
+        return hf_hold_keep_start(of, duration_ms, number);
     }
 }
 
-static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    hf_call *call = new_call(mine->client, ROUND, at, hold);
+static void polled(hf_call *call, const hf_completion *completion);
+
+static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms) {
+    hf_call *call = new_call(mine->client, TELL, at, hold);
     hf_status status = HF_ENOMEM;
     if (call != NULL) {
-        call->round = mine;
-        status = start_one(mine, call, duration_ms, flags);
+        call->heard = polled;
+        call->of = mine;
+        status = start_one(mine->kind, hold, duration_ms, number_of(call));
     }
     if (status == HF_OK) {
-        mine->references++;
-        mine->open[at] = true;
+        mine->calls[at] = call;
         return;
     }
     count_answer(mine, status, hf_error_last());
@@ -1324,31 +1247,25 @@ static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms,
         drop_call(call);
 }
 
-/* A vote came that was under way when the hold was released. */
-static void release_late(round *mine, size_t at, const hf_completion *completion) {
-    if (completion->status != HF_OK) {
-        mine->without += completion->status == HF_EBUSY;
-        mine->vague += completion->status != HF_EBUSY;
-    } else if (mine->item.list == NULL) {
-        give_back(mine->client, at, completion->hold);
-    } else {
-        ask_vote(mine, at, completion->hold, 0, 0);
-        hf_hold_close(completion->hold);
-    }
+static void polled(hf_call *call, const hf_completion *completion) {
+    round *mine = call->of;
+    mine->calls[call->at] = NULL;
+    count_answer(mine, completion->status, &completion->error);
+    judge(mine);
 }
 
-static void polled(hf_call *call, const hf_completion *completion) {
-    round *mine = call->round;
-    mine->open[call->at] = false;
-    if (call->kind == ASK)
-        release_late(mine, call->at, completion);
-    else
-        count_answer(mine, completion->status, &completion->error);
-    mine->references--;
-    if (mine->item.list != NULL)
-        judge(mine);
-    else if (mine->references == 0)
-        free_round(mine);
+/* A vote may have come that was under way when the hold was released. */
+static void came_late(hf_call *call, const hf_completion *completion) {
+    round *mine = call->of;
+    mine->calls[call->at] = NULL;
+    if (completion->status == HF_OK) {
+        ask_vote(mine, call->at, completion->hold, 0);
+        hf_hold_close(completion->hold);
+    } else {
+        mine->without += completion->status == HF_EBUSY;
+        mine->vague += completion->status != HF_EBUSY;
+    }
+    judge(mine);
 }
 
 /* It may be given yet: to cancel it would leave open whether the lock is free there. But others
@@ -1362,13 +1279,18 @@ static void await_vote(round *mine, vote *of, size_t at) {
         mine->without++;
         return;
     }
-    call->ballot = NULL;
-    call->round = mine;
-    mine->references++;
-    mine->open[at] = true;
+    call->heard = came_late;
+    call->of = mine;
+    mine->calls[at] = call;
 }
 
-static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+/* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
+static int64_t extension_of(const hf_hold *of, int64_t end) {
+    int64_t until = deadline_of(of), ms = until > INT64_MIN ? hf_until(end, until) : 0;
+    return ms > HF_LEASE_MIN ? ms : HF_LEASE_MIN;
+}
+
+static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                             void (*told)(void *context, hf_status status), void *context) {
     hf_client *client = hold->client;
     struct hf_ballot *ballot = hold->ballot;
@@ -1378,14 +1300,15 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     }
     hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
     if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
-        leave(hold); /* others nest in it, or it in another, and these have the votes */
+        leave(hold,
+              HF_PARTING_ENDS); /* others nest in it, or it in another, and these have the votes */
         if (kind == HF_ROUND_KEEP && hf_after(hf_now(), duration_ms) > outer->least_until)
             outer->least_until = hf_after(hf_now(), duration_ms);
         told(context, HF_OK);
         return HF_OK;
     }
-    if (outer != NULL && kind == HF_ROUND_EXTEND && (flags & HF_EXTEND_REPLACE) != 0 &&
-        hf_after(hf_now(), duration_ms) < majority_deadline(ballot))
+    int64_t stands_until = majority_deadline(ballot);
+    if (outer != NULL && kind == HF_ROUND_REPLACE && hf_after(hf_now(), duration_ms) < stands_until)
         kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
     round *mine = calloc(1, sizeof *mine);
     if (mine == NULL || !hf_timer_reserve(&client->timers)) {
@@ -1393,30 +1316,28 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
         return hf_fail(HF_ENOMEM, "no memory");
     }
     *mine = (round){.client = client,
-                    .names = hf_names_keep(hold->names),
+                    .hold = hf_hold_grab(hold),
                     .kind = kind,
                     .office = ballot->office,
-                    .end = hf_after(majority_deadline(ballot), duration_ms),
                     .told = told,
                     .context = context,
                     .timer.fire = round_due};
     hf_list_add_last(&client->quorum->rounds, &mine->item);
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (ballot->votes[i].hold != NULL)
-            ask_vote(mine, i, ballot->votes[i].hold, duration_ms, flags);
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        vote *of = &ballot->votes[i];
+        int64_t ms = duration_ms;
+        if (of->hold != NULL && kind == HF_ROUND_EXTEND)
+            ms = extension_of(of->hold, hf_after(stands_until, duration_ms));
+        if (of->hold != NULL)
+            ask_vote(mine, i, of->hold, ms);
         else if (kind == HF_ROUND_RELEASE)
-            await_vote(mine, &ballot->votes[i], i);
+            await_vote(mine, of, i);
+    }
     if (kind == HF_ROUND_RELEASE) {
-        leave(hold);
-        for (size_t i = 0; i < masters_of(ballot); i++)
-            if (ballot->votes[i].hold != NULL) {
-                hf_hold_close(ballot->votes[i].hold);
-                ballot->votes[i].hold = NULL;
-            }
-        free_ballot(ballot);
+        leave(hold, HF_PARTING_ENDS);
     } else if (kind == HF_ROUND_KEEP) {
         ballot->keeps = true;
-    } else if (kind == HF_ROUND_EXTEND) {
+    } else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE) {
         refresh(ballot, false); /* a shorter lease counts at once */
     }
     judge(mine);
@@ -1430,33 +1351,22 @@ static void refresh_hold(hf_hold *hold, bool lengthens) {
     refresh(hold->ballot, lengthens);
 }
 
+/* All ballots and rounds have ended: each has a hold of this client. */
 static void end_all(struct hf_quorum *quorum) {
-    while (quorum->ballots.first != NULL)
-        free_ballot(HF_OF(struct hf_ballot, item, quorum->ballots.first));
     for (size_t i = 0; i <= quorum->count; i++) {
         hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
-        while (calls->first != NULL) {
-            hf_call *call = HF_OF(hf_call, head.item, calls->first);
-            round *mine = call->round;
-            drop_call(call);
-            if (mine != NULL && --mine->references == 0)
-                free_round(mine);
-        }
+        while (calls->first != NULL)
+            drop_call(HF_OF(hf_call, head.item, calls->first));
     }
 }
 
 /* What is held is the masters' clients' to release: their close does, or leaves it. */
 static void leave_all(struct hf_ballot *ballot) {
-    for (size_t i = 0; i < masters_of(ballot); i++) {
-        vote *of = &ballot->votes[i];
-        abandon(&of->asking);
-        if (of->hold != NULL)
-            hf_hold_drop(of->hold);
-        *of = (vote){0};
+    let_go(ballot, ALL, HF_PARTING_STAYS);
+    for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
+        next = hold->beside;
+        leave(hold, HF_PARTING_STAYS);
     }
-    while (ballot->holds->beside != NULL)
-        leave(ballot->holds);
-    give_up(ballot->holds);
 }
 
 static void close_all(hf_client *client) {
@@ -1492,8 +1402,7 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .due = hold_due,
                                   .refresh = refresh_hold,
                                   .count = count_votes,
-                                  .give_up = give_up,
-                                  .forget = forget,
+                                  .leave = leave,
                                   .votes = votes,
                                   .poll = poll_votes,
                                   .hear = hear_all,

@@ -736,12 +736,8 @@ static void settle_masters(operation *mine, hf_status status) {
         return;
     }
     if (mine->keeps && status == HF_OK) {
-        hold->client->quorum->ways->forget(hold);
-        int state = end_locked(hold, hf_now(), &mine->listed);
-        mine->status = state == HF_STATE_HELD   ? HF_OK
-                       : state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
-                                                : hf_hold_explain_not_held(hold);
-        hold->terms.counting.tally->stats.kept += state == HF_STATE_HELD;
+        mine->status = leave_locked(hold, mine->duration_ms, "kept");
+        hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
     hold->client->quorum->ways->refresh(hold, mine->round != HF_ROUND_LOOK);
@@ -771,6 +767,7 @@ static hf_status begin_masters(operation *mine) {
     if (hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
     mine->round = mine->keeps                      ? HF_ROUND_KEEP
+                  : mine->replaces                 ? HF_ROUND_REPLACE
                   : mine->begin == begin_extension ? HF_ROUND_EXTEND
                   : mine->mode == HF_RENEW_LOOK    ? HF_ROUND_LOOK
                                                    : HF_ROUND_RENEW;
@@ -799,14 +796,26 @@ static void told_thread(void *context, hf_status status) {
     hf_wake(over);
 }
 
+static void drop_masters(masters *mine) {
+    drop_operation(&mine->operation);
+    hf_news_free_locked(mine->news);
+    free(mine);
+}
+
+static void told_start(void *context, hf_status status) {
+    masters *mine = context;
+    settle_masters(&mine->operation, status);
+    tell_locked(&mine->operation, &mine->news);
+    drop_masters(mine);
+}
+
 static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), void *context) {
     hf_status status = begin_masters(mine);
     if (status == HF_OK)
         status = mine->hold->client->quorum->ways->poll(mine->hold, mine->round, mine->duration_ms,
-                                                        mine->replaces ? HF_EXTEND_REPLACE : 0,
                                                         told, context);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
-        mine->hold->client->quorum->ways->give_up(mine->hold);
+        mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
     return status;
 }
 
@@ -829,19 +838,6 @@ static hf_status ask_masters(operation *given) {
     return status;
 }
 
-static void told_start(void *context, hf_status status) {
-    masters *mine = context;
-    hf_hold *hold = mine->operation.hold;
-    hf_client *client = hf_client_keep(hold->client);
-    settle_masters(&mine->operation, status);
-    tell_locked(&mine->operation, &mine->news);
-    drop_operation(&mine->operation);
-    hf_news_free_locked(mine->news);
-    hf_hold_drop(hold);
-    free(mine);
-    hf_client_drop(client);
-}
-
 static hf_status start_masters_locked(const operation *given, int64_t number) {
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     masters *mine = calloc(1, sizeof *mine);
@@ -850,16 +846,11 @@ static hf_status start_masters_locked(const operation *given, int64_t number) {
         return hf_fail(HF_ENOMEM, "no memory");
     }
     mine->operation = *given;
-    hf_hold_grab(given->hold);
     hf_status status = number_locked(given, number, mine->news);
     if (status == HF_OK)
         status = poll_masters(&mine->operation, told_start, mine);
-    if (status != HF_OK) {
-        drop_operation(&mine->operation);
-        hf_news_free_locked(mine->news);
-        hf_hold_drop(given->hold);
-        free(mine);
-    }
+    if (status != HF_OK)
+        drop_masters(mine);
     return status;
 }
 
@@ -1090,7 +1081,7 @@ void hf_hold_close(hf_hold *hold) {
      * closed sees to its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
         if (hold->ballot != NULL)
-            hold->client->quorum->ways->forget(hold);
+            hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
             hf_hold_claim_locked(hold, hf_now());
         hf_table_remove_locked(client, hold);

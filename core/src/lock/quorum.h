@@ -19,8 +19,13 @@ typedef enum {
     HF_ROUND_RENEW,
     HF_ROUND_LOOK,
     HF_ROUND_EXTEND,
+    HF_ROUND_REPLACE,
     HF_ROUND_KEEP
 } hf_round_kind;
+
+/* What becomes of the votes that a ballot lets go: each is given back, or is renewed no more and
+ * ends by itself, or stays with its master's client. */
+typedef enum { HF_PARTING_BACK, HF_PARTING_ENDS, HF_PARTING_STAYS } hf_parting;
 
 /* What ballot.c does, for the files below it. With the quorum's mutex. */
 typedef struct hf_ballot_ways {
@@ -37,18 +42,15 @@ typedef struct hf_ballot_ways {
     void (*refresh)(struct hf_hold *hold, bool lengthens);
     /* Count the votes of a hold that has some, before its deadline is read. */
     void (*count)(const struct hf_hold *hold);
-    /* The hold is given up: its votes go back in the background, with the last hold of the
-     * ballot. */
-    void (*give_up)(struct hf_hold *hold);
-    /* It is left to itself: its votes end with their leases. */
-    void (*forget)(struct hf_hold *hold);
+    /* The hold stands on its votes no more; the last one of a ballot lets them go. */
+    void (*leave)(struct hf_hold *hold, hf_parting how);
     /* How many masters have it now. */
     size_t (*votes)(const struct hf_hold *hold);
     /* Have all masters do that with their votes, and tell what the majority comes to, with the
      * thread's message: HF_OK, HF_ELOST, HF_EUNKNOWN, or why no majority answers. Told at once if
      * there is nothing to ask. After a release the hold has no votes. HF_ENOMEM: nothing is told.
      */
-    hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+    hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                       void (*told)(void *context, hf_status status), void *context);
     /* Read what the masters' clients tell. */
     void (*hear)(hf_client *client);

@@ -199,7 +199,7 @@ bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask) 
 static bool is_of_ballot(hf_hold *hold) {
     if (hold->client->quorum == NULL)
         return false;
-    hold->client->quorum->ways->give_up(hold);
+    hold->client->quorum->ways->leave(hold, HF_PARTING_BACK);
     return true;
 }
 
