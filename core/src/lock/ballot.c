@@ -918,6 +918,9 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
         completion.kind = HF_KIND_TROUBLE;
         completion.holds = 0;
         snprintf(message, room, "a majority of the %zu masters renews again", quorum->count);
+    } else if (some && completion.holds == 0) {
+        snprintf(message, room, "%s does not renew, and the client has no hold",
+                 quorum->members->of[at].shown);
     } else if (some) {
         snprintf(message, room, "%s does not renew; the other masters have %lld hold%s",
                  quorum->members->of[at].shown, (long long)completion.holds, alone ? "" : "s");

@@ -875,6 +875,29 @@ static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
     hf_lock_close(bens);
 }
 
+/* A master's renewals fail while its vote is all that the client has: it waits for a majority. */
+static void test_trouble_that_meets_no_hold_says_so(void **state) {
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    hf_client *client;
+    (void)state;
+    assert_status(hf_client_open(servers_url(MASTERS), &options, &client), HF_OK);
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
+    assert_true(hf_client_fd(client) >= 0);
+    set_fault(1, PAUSED, true);
+    set_fault(2, PAUSED, true);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 10000, NULL, 1), HF_OK);
+    assert_soon(is_at(0, "k"));
+    set_fault(0, PAUSED, true);
+    hf_completion told = next_of(client);
+    assert_int_equal(told.kind, HF_KIND_FAILOVER);
+    assert_int_equal(told.holds, 0);
+    assert_non_null(strstr(told.error.message, " does not renew, and the client has no hold"));
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, PAUSED, false);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -910,6 +933,7 @@ int main(int count, char **words) {
         TEST(test_no_thread_that_stands_still_loses_a_hold),
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
+        TEST(test_trouble_that_meets_no_hold_says_so),
     };
     return RUN_TESTS(tests, count, words);
 }
