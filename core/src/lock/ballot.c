@@ -1002,16 +1002,19 @@ static bool nests(hf_op *op) {
         lose_all(outer->ballot);
         return false;
     }
-    hf_hold_begin(hold, outer->fence, hf_now(), outer->validity.deadline);
+    int64_t now = hf_now(), lease_ms = hold->validity.lease_ms;
+    hf_hold_begin(hold, outer->fence, now, outer->validity.deadline);
     hold->ballot = outer->ballot;
     hold->beside = outer->beside;
     outer->beside = hold;
-    op->done_at = hf_now();
-    hf_op_finish_locked(op, HF_OK);
-    share_renewal(hold->ballot);
-    int64_t lease_ms = hold->validity.lease_ms;
-    if (hf_after(op->done_at, lease_ms) > majority_deadline(hold->ballot))
+    op->done_at = now;
+    hf_hold_grab(hold);
+    hf_op_finish_locked(op, HF_OK); /* which frees what was started, or may give the hold back */
+    if (hold->ballot != NULL)
+        share_renewal(hold->ballot);
+    if (hold->ballot != NULL && hf_after(now, lease_ms) > majority_deadline(hold->ballot))
         poll_votes(hold, HF_ROUND_REPLACE, lease_ms, lengthened, hold);
+    hf_hold_drop(hold);
     return true;
 }
 

@@ -372,6 +372,25 @@ static void test_what_nests_takes_nothing_from_the_hold_around_it(void **state) 
     hf_lock_close(lock);
 }
 
+/* The one that nests begins on the client's own thread, when that has been told to end. */
+static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
+    (void)state;
+    for (int n = 0; n < 20; n++) {
+        hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+        hf_lock *lock = lease_lock(cat, "k", 20000, HF_ON);
+        hf_hold *outer;
+        assert_true(hf_client_fd(cat) >= 0);
+        assert_status(hf_lock_acquire_as(lock, "owner", 5, 10000, NULL, &outer), HF_OK);
+        assert_status(hf_lock_acquire_start(lock, "owner", 5, 0, NULL, 1), HF_OK);
+        hf_client_stop(cat);
+        sleep_ms(n);
+        hf_client_close(cat);
+        hf_hold_close(outer);
+        hf_lock_close(lock);
+        assert_soon(is_free_everywhere());
+    }
+}
+
 /* A longer lease, or one that is renewed, in a short one that is not. */
 static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(5000, HF_OFF);
@@ -910,6 +929,7 @@ int main(int count, char **words) {
         TEST(test_a_refused_client_leaves_no_list),
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
+        TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
