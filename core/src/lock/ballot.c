@@ -1,11 +1,9 @@
 #include "lock/ballot.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/brake.h"
-#include "base/simulated.h"
 #include "lock/acquire.h"
 #include "lock/hold.h"
 #include "lock/life.h"
@@ -13,6 +11,7 @@
 #include "lock/queue.h"
 #include "lock/reading.h"
 #include "lock/renewal.h"
+#include "lock/round.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
 
@@ -42,24 +41,6 @@
 #define NOBODY_MS 100
 /* A master that was down is the first in line again when it has answered for this long. */
 #define UP_MS 10000
-
-typedef enum {
-    ASK,  /* acquires a vote, at once */
-    LINE, /* acquires it by a place in line */
-    TELL  /* is about a vote that is there */
-} call_kind;
-
-/* Something that was started at a master's client; its completion has the address as its number. */
-typedef struct hf_call {
-    hf_call_head head; /* in master->calls; or in quorum->lines */
-    call_kind kind;
-    size_t at;
-    hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
-    /* NULL: its end is not wanted now, and a vote that it brings goes back. */
-    void (*heard)(struct hf_call *call, const hf_completion *completion);
-    void *of;      /* the ballot or the round that hears of it */
-    int64_t fence; /* that is to be confirmed */
-} hf_call;
 
 typedef struct vote {
     hf_hold *hold;     /* with a reference; or NULL */
@@ -111,59 +92,6 @@ static size_t majority_of(const struct hf_ballot *ballot) {
     return hf_majority(masters_of(ballot));
 }
 
-/* ------------------------------------------------------------------ Calls */
-
-static hf_call *new_call(hf_client *client, call_kind kind, size_t at, hf_hold *hold) {
-    hf_call *call = calloc(1, sizeof *call);
-    if (call == NULL)
-        return NULL;
-    *call = (hf_call){.kind = kind, .at = at, .head.sent_at = hf_now()};
-    if (hold != NULL)
-        call->hold = hf_hold_grab(hold);
-    hf_list_add_last(kind == LINE ? &client->quorum->lines : &client->quorum->masters[at].calls,
-                     &call->head.item);
-    return call;
-}
-
-static int64_t number_of(const hf_call *call) { return (int64_t)(intptr_t)call; }
-
-static void drop_call(hf_call *call) {
-    if (call->head.item.list != NULL)
-        hf_list_remove(&call->head.item);
-    if (call->hold != NULL)
-        hf_hold_drop(call->hold);
-    free(call);
-}
-
-/* Its own client gives it back, once there is memory. */
-static void undo_vote(hf_hold *hold) {
-    hf_client_lock(hold->client);
-    hf_hold_give_up_locked(hold);
-    hf_client_unlock(hold->client);
-}
-
-/* Give a vote back in the background. The reference is its caller's no more. */
-static void give_back(hf_client *client, size_t at, hf_hold *hold) {
-    hf_call *call = new_call(client, TELL, at, NULL);
-    if (call == NULL || hf_hold_release_start(hold, number_of(call)) != HF_OK) {
-        if (call != NULL)
-            drop_call(call);
-        undo_vote(hold);
-    }
-    hf_hold_close(hold);
-}
-
-/* No caller wants its answer now. */
-static void abandon(hf_call **asking) {
-    hf_call *call = *asking;
-    *asking = NULL;
-    if (call == NULL)
-        return;
-    call->heard = NULL;
-    if (call->kind != TELL)
-        hf_op_cancel(call->hold->client, number_of(call));
-}
-
 /* ----------------------------------------------------------------- Asking */
 
 /* The highest fence that was seen, or just below one that lies ahead of all masters' clocks: then
@@ -193,10 +121,11 @@ static void voted(hf_call *call, const hf_completion *completion);
 static void confirmed(hf_call *call, const hf_completion *completion);
 
 /* Acquire the vote of that master, by a place in its line or at once. */
-static void acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, int64_t floor) {
+static void acquire_vote(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
     hf_client *client = master_of(ballot, at)->client;
     hf_hold *hold = hf_hold_for(client, ballot->like);
-    hf_call *call = hold != NULL ? new_call(ballot->client, kind, at, hold) : NULL;
+    hf_call *call =
+        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, voted, ballot) : NULL;
     if (call == NULL) {
         if (hold != NULL)
             hf_hold_drop(hold);
@@ -205,11 +134,9 @@ static void acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
     hold->vote_floor = floor;
     ask_as_long(ballot, hold);
-    call->heard = voted;
-    call->of = ballot;
-    hf_voting how = {.timeout_ms = 0, .number = number_of(call)};
+    hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
     bool joins = ballot->op == NULL;
-    if (kind == LINE) {
+    if (kind == HF_CALL_LINE) {
         how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
         how.until = joins ? HF_NO_DEADLINE : ballot->op->until;
         how.score = joins ? FIRST_SCORE : ballot->score;
@@ -221,8 +148,8 @@ static void acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, in
     hf_client_unlock(client);
     if (status != HF_OK) {
         hf_hold_drop(hold);
-        drop_call(call);
-    } else if (kind == LINE && !joins) {
+        hf_call_drop(call);
+    } else if (kind == HF_CALL_LINE && !joins) {
         ballot->line = call;
     } else {
         ballot->votes[at].asking = call;
@@ -250,7 +177,7 @@ static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
 static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, vote *of) {
     if (of->hold == NULL || ballot->op == NULL)
         return;
-    give_back(ballot->client, at, of->hold);
+    hf_vote_give_back(ballot->client, at, of->hold);
     of->hold = NULL;
 }
 
@@ -258,16 +185,14 @@ static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, vote *of
  * to stay, and be asked again, it would have the ballot choose without an end. */
 static void confirm(struct hf_ballot *ballot, size_t at) {
     vote *of = &ballot->votes[at];
-    hf_call *call = new_call(ballot->client, TELL, at, of->hold);
+    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, of->hold, confirmed, ballot);
     if (call != NULL) {
-        call->heard = confirmed;
-        call->of = ballot;
         call->fence = ballot->fence;
-        if (hf_hold_confirm_start(of->hold, ballot->fence, number_of(call)) == HF_OK) {
+        if (hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call)) == HF_OK) {
             of->asking = call;
             return;
         }
-        drop_call(call);
+        hf_call_drop(call);
     }
     drop_unconfirmed(ballot, at, of);
 }
@@ -326,9 +251,9 @@ static void let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
         vote *of = &ballot->votes[i];
         if (i == but)
             continue;
-        abandon(&of->asking);
+        hf_call_abandon(&of->asking);
         if (of->hold != NULL && how == HF_PARTING_BACK)
-            give_back(ballot->client, i, of->hold);
+            hf_vote_give_back(ballot->client, i, of->hold);
         else if (of->hold != NULL && how == HF_PARTING_ENDS)
             hf_hold_close(of->hold);
         else if (of->hold != NULL)
@@ -342,7 +267,7 @@ static void let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
 
 static void free_ballot(struct hf_ballot *ballot, hf_parting how) {
     hf_client *client = ballot->client;
-    abandon(&ballot->line);
+    hf_call_abandon(&ballot->line);
     let_go(ballot, ALL, how);
     hf_timer_clear(&client->timers, &ballot->timer);
     hf_timer_unreserve(&client->timers);
@@ -367,7 +292,7 @@ static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
 /* ----------------------------------------------------------------- Rounds */
 
 static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
-                            void (*told)(void *context, hf_status status), void *context);
+                            hf_round_told *told, void *context);
 static void step(struct hf_ballot *ballot);
 static void plan_join(struct hf_ballot *ballot);
 static void ask_missing(struct hf_ballot *ballot, int64_t now);
@@ -397,7 +322,7 @@ static void ask_all(struct hf_ballot *ballot) {
         of->refuses = false;
         if (of->hold == NULL && of->asking == NULL && !is_young(ballot, i, now) &&
             !(spares && hf_master_is_silent(ballot->client, i, now)))
-            acquire_vote(ballot, ASK, i, floor);
+            acquire_vote(ballot, HF_CALL_ASK, i, floor);
     }
     step(ballot);
 }
@@ -428,7 +353,7 @@ static int64_t recheck_after(int64_t ms) {
 static void learn_score(struct hf_ballot *ballot) {
     hf_client *client = ballot->line->hold->client;
     hf_client_lock(client);
-    ballot->score = hf_op_score_locked(client, number_of(ballot->line));
+    ballot->score = hf_op_score_locked(client, hf_call_number(ballot->line));
     hf_client_unlock(client);
 }
 
@@ -439,10 +364,10 @@ static void line_up(struct hf_ballot *ballot) {
     if (ballot->line != NULL && ballot->score == 0)
         learn_score(ballot);
     if (ballot->line != NULL && ballot->line->at != office && office != ALL)
-        abandon(&ballot->line);
+        hf_call_abandon(&ballot->line);
     if (ballot->line == NULL && office != ALL) {
         ballot->office = office;
-        acquire_vote(ballot, LINE, office,
+        acquire_vote(ballot, HF_CALL_LINE, office,
                      hf_table_floor_locked(ballot->client, ballot->like->names));
     }
     if (ballot->line == NULL) {
@@ -466,7 +391,7 @@ static size_t count_answers(const struct hf_ballot *ballot) {
 
 static void time_is_up(struct hf_ballot *ballot) {
     if (ballot->line == NULL && ballot->reached < majority_of(ballot))
-        end(ballot, hf_quorum_explain(ballot->client, ballot->like->names), true);
+        end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     else
         end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
 }
@@ -497,8 +422,8 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     const hf_op *op = ballot->op;
     bool first = ballot->votes[ballot->office].hold != NULL;
     ballot->asks = false;
-    if (hf_quorum_refuses(ballot->client)) {
-        end(ballot, hf_quorum_explain(ballot->client, ballot->like->names), true);
+    if (hf_masters_refuse(ballot->client)) {
+        end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     } else if (ballot->time == LAST) {
         time_is_up(ballot);
     } else if (op->timeout_ms == 0) {
@@ -537,7 +462,7 @@ static void won(struct hf_ballot *ballot) {
         came_to_nothing(ballot);
         return;
     }
-    abandon(&ballot->line);
+    hf_call_abandon(&ballot->line);
     ballot->asks = false;
     hf_timer_clear(&ballot->client->timers, &ballot->timer);
     bool missing = false;
@@ -618,7 +543,8 @@ static void step(struct hf_ballot *ballot) {
             vote *of = &ballot->votes[i];
             if (of->hold == NULL || of->hold->fence >= ballot->fence)
                 continue;
-            abandon(&of->asking); /* for another fence: its answer says nothing of this one */
+            hf_call_abandon(
+                &of->asking); /* for another fence: its answer says nothing of this one */
             confirm(ballot, i);
         }
     }
@@ -656,7 +582,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
             return;
         }
-        abandon(&ballot->line);
+        hf_call_abandon(&ballot->line);
         ballot->time = LAST; /* only a majority's word shows that others kept the lock */
     }
     if (ballot->asks)
@@ -669,20 +595,6 @@ static void ballot_due(hf_timer *timer, int64_t now) {
 }
 
 /* ------------------------------------------------------------- What is told */
-
-/* How the master is, from the end of a call. */
-static void note(hf_client *client, const hf_call *call, const hf_completion *completion) {
-    hf_master *master = &client->quorum->masters[call->at];
-    if (completion->status == HF_ECANCELED)
-        return;
-    master->tried = master->tried || call->kind != LINE;
-    hf_error_set(&completion->error);
-    hf_master_note(master, completion->status);
-    int64_t trip_ms = (hf_now() - call->head.sent_at) / HF_MS;
-    if (!master->down && call->kind != LINE) /* one that was slow says little of the next */
-        master->trip_ms += trip_ms > master->trip_ms ? (trip_ms - master->trip_ms + 7) / 8
-                                                     : trip_ms - master->trip_ms;
-}
 
 /* Take over what the votes say now, which their own clients renew. A hold that was once seen to
  * have ended is lost, whatever they say later. lengthens: the caller has asked for more. */
@@ -716,12 +628,12 @@ static bool still_stands(struct hf_ballot *ballot) {
 static void take_vote(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
     vote *of = &ballot->votes[at];
     if (of->hold != NULL) {
-        give_back(ballot->client, at, hold);
+        hf_vote_give_back(ballot->client, at, hold);
         return;
     }
-    abandon(&of->asking);
+    hf_call_abandon(&of->asking);
     if (ballot->line != NULL && ballot->line->at == at)
-        abandon(&ballot->line);
+        hf_call_abandon(&ballot->line);
     of->hold = hold;
     of->refuses = false;
     hf_client_lock(hold->client);
@@ -738,7 +650,7 @@ static void joined(struct hf_ballot *ballot, size_t at, const hf_completion *com
     if (completion->status != HF_OK) {
         of->refuses = completion->status == HF_EBUSY;
     } else if (late) {
-        give_back(ballot->client, at, completion->hold);
+        hf_vote_give_back(ballot->client, at, completion->hold);
     } else {
         take_vote(ballot, at, completion->hold);
         ballot->join_ms = 0;
@@ -760,8 +672,8 @@ static void voted(hf_call *call, const hf_completion *completion) {
         joined(ballot, at, completion);
         return;
     }
-    if (held && is_young(ballot, at, call->head.sent_at)) {
-        give_back(ballot->client, at, completion->hold);
+    if (held && is_young(ballot, at, call->sent_at)) {
+        hf_vote_give_back(ballot->client, at, completion->hold);
         held = false;
     } else if (held) {
         take_vote(ballot, at, completion->hold);
@@ -813,7 +725,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         const vote *of = &ballot->votes[i];
         missing = missing || of->hold == NULL;
         if (of->hold == NULL && of->asking == NULL && !hf_master_is_silent(ballot->client, i, now))
-            acquire_vote(ballot, of->refuses ? LINE : ASK, i, ballot->fence);
+            acquire_vote(ballot, of->refuses ? HF_CALL_LINE : HF_CALL_ASK, i, ballot->fence);
     }
     if (missing)
         plan_join(ballot);
@@ -861,7 +773,7 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
         vote *of = &ballot->votes[at];
         if (of->hold == NULL || of->hold->number != completion->hold_number)
             continue;
-        abandon(&of->asking);
+        hf_call_abandon(&of->asking);
         hf_hold_close(of->hold);
         *of = (vote){0};
         ballot->gone = ballot->gone || completion->cause == HF_CAUSE_GONE;
@@ -877,77 +789,6 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
             ask_missing(ballot, hf_now());
         return;
     }
-}
-
-/* ----------------------------------------------------------------- Trouble */
-
-/* A master renews its votes no more, or again. Announce only what changes for the holds: a minority
- * fails, a majority, none. */
-static void hear_trouble(hf_client *client, size_t at, bool fails) {
-    struct hf_quorum *quorum = client->quorum;
-    hf_completion completion = {.kind = HF_KIND_FAILOVER};
-    int64_t first = HF_NO_DEADLINE, now = hf_now();
-    size_t failing = 0, room = sizeof completion.error.message;
-    char *message = completion.error.message;
-    quorum->masters[at].fails = fails;
-    for (size_t i = 0; i < quorum->count; i++)
-        failing += quorum->masters[i].fails;
-    HF_EACH(item, hf_table_holds_locked(client)) {
-        const hf_hold *hold = HF_OF(hf_hold, item, item);
-        if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
-            continue;
-        completion.holds++;
-        first = hf_earlier(first, hold->validity.deadline);
-    }
-    bool some = failing > 0, few = quorum->count - failing < hf_majority(quorum->count);
-    bool most = few && completion.holds > 0;
-    bool recovers = quorum->most_fail && !most, alone = completion.holds == 1;
-    if (some == quorum->some_fail && most == quorum->most_fail)
-        return;
-    quorum->some_fail = some;
-    quorum->most_fail = most;
-    if (most) {
-        completion.kind = HF_KIND_TROUBLE;
-        completion.status = HF_ECONNECT;
-        completion.left_ms = hf_until(first, now);
-        snprintf(message, room,
-                 "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s",
-                 quorum->count, (long long)completion.holds, alone ? "" : "s",
-                 alone ? "which" : "the first of which", (double)completion.left_ms / 1000);
-    } else if (recovers) {
-        completion.kind = HF_KIND_TROUBLE;
-        completion.holds = 0;
-        snprintf(message, room, "a majority of the %zu masters renews again", quorum->count);
-    } else if (some && completion.holds == 0) {
-        snprintf(message, room, "%s does not renew, and the client has no hold",
-                 quorum->members->of[at].shown);
-    } else if (some) {
-        snprintf(message, room, "%s does not renew; the other masters have %lld hold%s",
-                 quorum->members->of[at].shown, (long long)completion.holds, alone ? "" : "s");
-    } else {
-        snprintf(message, room, "all %zu masters renew again", quorum->count);
-    }
-    hf_announce_locked(client, &completion, NULL);
-}
-
-static void hear(hf_client *client, size_t at, const hf_completion *completion) {
-    if (completion->kind == HF_KIND_LOSS) {
-        lost_vote(client, at, completion);
-        return;
-    }
-    if (completion->kind == HF_KIND_TROUBLE)
-        hear_trouble(client, at, completion->status != HF_OK);
-    hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
-    if (call == NULL)
-        return;
-    if (call->head.item.list != NULL)
-        hf_list_remove(&call->head.item);
-    note(client, call, completion);
-    if (call->heard != NULL)
-        call->heard(call, completion);
-    else if (completion->hold != NULL)
-        give_back(client, at, completion->hold);
-    drop_call(call);
 }
 
 /* ----------------------------------------------------------------- Acquire */
@@ -1127,169 +968,6 @@ static void leave(hf_hold *hold, hf_parting how) {
         free_ballot(ballot, how);
 }
 
-/* ------------------------------------------------------------- All votes at once */
-
-typedef struct round {
-    hf_item item;
-    hf_client *client;
-    hf_hold *hold; /* with a reference */
-    hf_round_kind kind;
-    size_t office;
-    hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
-    size_t good, gone, vague;       /* answers; vague: it may have been done */
-    size_t without;                 /* how many masters have no vote to release */
-    void (*told)(void *context, hf_status status);
-    void *context;
-    hf_timer timer;
-    hf_error why;
-    hf_status failure;
-} round;
-
-/* What was asked for before a release, and is not wanted, is cancelled. */
-static void tell(round *mine, hf_status status) {
-    hf_hold *hold = mine->hold;
-    void (*told)(void *context, hf_status status) = mine->told;
-    void *context = mine->context;
-    for (size_t i = 0; i < mine->client->quorum->count; i++)
-        abandon(&mine->calls[i]);
-    hf_list_remove(&mine->item);
-    hf_timer_clear(&mine->client->timers, &mine->timer);
-    hf_timer_unreserve(&mine->client->timers);
-    free(mine);
-    told(context, status);
-    hf_hold_drop(hold);
-}
-
-/* What it has come to, if that is sure by now. */
-static void judge(round *mine) {
-    const struct hf_quorum *quorum = mine->client->quorum;
-    int64_t now = hf_now(), due = HF_NO_DEADLINE;
-    size_t majority = hf_majority(quorum->count), open = 0, silent = 0;
-    bool office = false, patient = mine->good + mine->gone + mine->vague + mine->without < majority;
-    for (size_t i = 0; i < quorum->count; i++) {
-        if (mine->calls[i] == NULL)
-            continue;
-        bool is_silent = hf_master_is_silent(mine->client, i, now);
-        silent += is_silent;
-        open += !is_silent;
-        office = office || (i == mine->office && !is_silent);
-        if (!is_silent)
-            due = hf_earlier(due, hf_master_silent_at(mine->client, i));
-    }
-    bool releases = mine->kind == HF_ROUND_RELEASE;
-    size_t done = releases ? mine->good + mine->gone + mine->without : mine->good;
-    if (mine->good + open + silent + mine->vague < majority) {
-        tell(mine, HF_ELOST);
-    } else if (done >= majority && !(office && releases)) {
-        tell(mine, HF_OK);
-    } else if (open > 0) {
-        hf_thread_timer_locked(mine->client, &mine->timer, due);
-    } else if (silent > 0 && patient) {
-        hf_timer_clear(&mine->client->timers, &mine->timer); /* each answers, or is given up */
-    } else if (mine->failure != HF_OK && mine->vague == 0 && silent == 0) {
-        hf_error_set(&mine->why);
-        tell(mine, mine->failure);
-    } else {
-        tell(mine,
-             hf_fail(HF_EUNKNOWN,
-                     "fewer than a majority of the %zu masters answered for lock %s; the client "
-                     "goes on in the background",
-                     quorum->count, hf_names_quoted(mine->hold->names)));
-    }
-}
-
-static void round_due(hf_timer *timer, int64_t now) {
-    (void)now;
-    judge(HF_OF(round, timer, timer));
-}
-
-static void count_answer(round *mine, hf_status status, const hf_error *error) {
-    if (status == HF_OK) {
-        mine->good++;
-    } else if (status == HF_ELOST || status == HF_ENOTHELD) {
-        mine->gone++;
-    } else {
-        mine->vague++;
-        mine->failure = status;
-        mine->why = *error;
-    }
-}
-
-static hf_status start_one(hf_round_kind kind, hf_hold *of, int64_t duration_ms, int64_t number) {
-    switch (kind) {
-    case HF_ROUND_RELEASE:
-        return hf_hold_release_start(of, number);
-    case HF_ROUND_RENEW:
-        return hf_hold_renew_start(of, number);
-    case HF_ROUND_LOOK:
-        return hf_hold_check_start(of, number);
-    case HF_ROUND_EXTEND:
-        return hf_hold_extend_start(of, duration_ms, 0, number);
-    case HF_ROUND_REPLACE:
-        return hf_hold_extend_start(of, duration_ms, HF_EXTEND_REPLACE, number);
-    default:
-        return hf_hold_keep_start(of, duration_ms, number);
-    }
-}
-
-static void polled(hf_call *call, const hf_completion *completion);
-
-static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms) {
-    hf_call *call = new_call(mine->client, TELL, at, hold);
-    hf_status status = HF_ENOMEM;
-    if (call != NULL) {
-        call->heard = polled;
-        call->of = mine;
-        status = start_one(mine->kind, hold, duration_ms, number_of(call));
-    }
-    if (status == HF_OK) {
-        mine->calls[at] = call;
-        return;
-    }
-    count_answer(mine, status, hf_error_last());
-    if (mine->kind == HF_ROUND_RELEASE)
-        undo_vote(hold);
-    if (call != NULL)
-        drop_call(call);
-}
-
-static void polled(hf_call *call, const hf_completion *completion) {
-    round *mine = call->of;
-    mine->calls[call->at] = NULL;
-    count_answer(mine, completion->status, &completion->error);
-    judge(mine);
-}
-
-/* A vote may have come that was under way when the hold was released. */
-static void came_late(hf_call *call, const hf_completion *completion) {
-    round *mine = call->of;
-    mine->calls[call->at] = NULL;
-    if (completion->status == HF_OK) {
-        ask_vote(mine, call->at, completion->hold, 0);
-        hf_hold_close(completion->hold);
-    } else {
-        mine->without += completion->status == HF_EBUSY;
-        mine->vague += completion->status != HF_EBUSY;
-    }
-    judge(mine);
-}
-
-/* It may be given yet: to cancel it would leave open whether the lock is free there. But others
- * have it where the hold stands in line. */
-static void await_vote(round *mine, vote *of, size_t at) {
-    if (of->asking != NULL && of->asking->kind == LINE)
-        abandon(&of->asking);
-    hf_call *call = of->asking;
-    of->asking = NULL;
-    if (call == NULL) {
-        mine->without++;
-        return;
-    }
-    call->heard = came_late;
-    call->of = mine;
-    mine->calls[at] = call;
-}
-
 /* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
 static int64_t extension_of(const hf_hold *of, int64_t end) {
     int64_t until = deadline_of(of), ms = until > INT64_MIN ? hf_until(end, until) : 0;
@@ -1297,8 +975,7 @@ static int64_t extension_of(const hf_hold *of, int64_t end) {
 }
 
 static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
-                            void (*told)(void *context, hf_status status), void *context) {
-    hf_client *client = hold->client;
+                            hf_round_told *told, void *context) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot == NULL) { /* it is lost, or was released */
         told(context, HF_ELOST);
@@ -1316,28 +993,18 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     int64_t stands_until = majority_deadline(ballot);
     if (outer != NULL && kind == HF_ROUND_REPLACE && hf_after(hf_now(), duration_ms) < stands_until)
         kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
-    round *mine = calloc(1, sizeof *mine);
-    if (mine == NULL || !hf_timer_reserve(&client->timers)) {
-        free(mine);
+    hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
+    if (round == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    }
-    *mine = (round){.client = client,
-                    .hold = hf_hold_grab(hold),
-                    .kind = kind,
-                    .office = ballot->office,
-                    .told = told,
-                    .context = context,
-                    .timer.fire = round_due};
-    hf_list_add_last(&client->quorum->rounds, &mine->item);
     for (size_t i = 0; i < masters_of(ballot); i++) {
         vote *of = &ballot->votes[i];
         int64_t ms = duration_ms;
         if (of->hold != NULL && kind == HF_ROUND_EXTEND)
             ms = extension_of(of->hold, hf_after(stands_until, duration_ms));
         if (of->hold != NULL)
-            ask_vote(mine, i, of->hold, ms);
+            hf_round_ask(round, i, of->hold, ms);
         else if (kind == HF_ROUND_RELEASE)
-            await_vote(mine, of, i);
+            hf_round_await(round, i, &of->asking);
     }
     if (kind == HF_ROUND_RELEASE) {
         leave(hold, HF_PARTING_ENDS);
@@ -1346,7 +1013,7 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     } else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE) {
         refresh(ballot, false); /* a shorter lease counts at once */
     }
-    judge(mine);
+    hf_round_judge(round);
     return HF_OK;
 }
 
@@ -1355,15 +1022,6 @@ static void refresh_hold(hf_hold *hold, bool lengthens) {
         return;
     hold->ballot->keeps = false;
     refresh(hold->ballot, lengthens);
-}
-
-/* All ballots and rounds have ended: each has a hold of this client. */
-static void end_all(struct hf_quorum *quorum) {
-    for (size_t i = 0; i <= quorum->count; i++) {
-        hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
-        while (calls->first != NULL)
-            drop_call(HF_OF(hf_call, head.item, calls->first));
-    }
 }
 
 /* What is held is the masters' clients' to release: their close does, or leaves it. */
@@ -1385,22 +1043,10 @@ static void close_all(hf_client *client) {
         else
             leave_all(ballot);
     }
-    HF_EACH(at, &client->quorum->rounds)
-    tell(HF_OF(round, item, at), hf_fail(HF_ECLOSED, "the client is closed"));
+    hf_rounds_close(client);
 }
 
-/* Read what the masters' clients tell. */
-static void hear_all(hf_client *client) {
-    const struct hf_quorum *quorum = client->quorum;
-    for (size_t i = 0; i < quorum->count; i++)
-        for (;;) {
-            hf_completion completion = {.size = sizeof completion};
-            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
-                completion.kind == HF_KIND_NONE)
-                break;
-            hear(client, i, &completion);
-        }
-}
+static void hear(hf_client *client) { hf_masters_hear(client, lost_vote); }
 
 const hf_ballot_ways hf_ballot = {.run = run,
                                   .begin = begin_started,
@@ -1411,6 +1057,6 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .leave = leave,
                                   .votes = votes,
                                   .poll = poll_votes,
-                                  .hear = hear_all,
+                                  .hear = hear,
                                   .close = close_all,
-                                  .end = end_all};
+                                  .end = hf_masters_end};

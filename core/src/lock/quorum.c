@@ -9,10 +9,6 @@
 #include "net/discovery.h"
 #include "protocol/answers.h"
 
-/* A master that owes an answer for longer than this and ten ways is silent. */
-#define SILENT_MS 50
-/* And one of which it is not known yet how long a way takes. */
-#define UNKNOWN_MS 500
 /* When a majority has answered, the others have as long again, and this. */
 #define GRACE_MS 50
 
@@ -146,8 +142,7 @@ hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *con
     return HF_OK;
 }
 
-/* No later answer mends that. */
-static bool is_fatal(hf_status status) {
+bool hf_quorum_is_fatal(hf_status status) {
     return status == HF_EINVAL || status == HF_EAUTH || status == HF_EUNSUPPORTED ||
            status == HF_EPROTOCOL;
 }
@@ -201,7 +196,7 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
             good++;
             continue;
         }
-        if (fatal == NULL && each->answered && is_fatal(each->status))
+        if (fatal == NULL && each->answered && hf_quorum_is_fatal(each->status))
             fatal = each;
         if (length < sizeof why)
             length += (size_t)snprintf(why + length, sizeof why - length, "; %s%s",
@@ -233,85 +228,8 @@ void hf_quorum_end(struct hf_quorum *quorum) {
     free(quorum);
 }
 
-/* ------------------------------------------------------------------ Hearing */
-
 int hf_quorum_fd(const hf_client *client, size_t at) {
     return hf_completions_fd(client->quorum->masters[at].client);
-}
-
-static bool is_answer(hf_status status) {
-    return status == HF_OK || status == HF_EBUSY || status == HF_ETIMEOUT || status == HF_ELOST ||
-           status == HF_ECANCELED || status == HF_ENOTHELD;
-}
-
-void hf_master_note(hf_master *master, hf_status status) {
-    if (is_answer(status)) {
-        if (master->down)
-            master->up_since = hf_now();
-        master->down = false;
-        master->refusal = HF_OK;
-        return;
-    }
-    master->down = true;
-    master->refusal = is_fatal(status) ? status : HF_OK;
-    snprintf(master->why, sizeof master->why, "%.*s", (int)sizeof master->why - 1,
-             hf_error_message());
-}
-
-int64_t hf_master_patience_ms(const hf_master *master) {
-    int64_t most_ms = master->client->transport->connect_ms;
-    int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
-    if (ms < SILENT_MS)
-        ms = SILENT_MS;
-    return ms < most_ms ? ms : most_ms;
-}
-
-int64_t hf_master_silent_at(const hf_client *client, size_t at) {
-    const hf_master *master = &client->quorum->masters[at];
-    if (master->calls.first == NULL)
-        return HF_NO_DEADLINE;
-    return hf_after(HF_OF(hf_call_head, item, master->calls.first)->sent_at,
-                    hf_master_patience_ms(master));
-}
-
-bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now) {
-    return now >= hf_master_silent_at(client, at);
-}
-
-/* ---------------------------------------------------------------- Messages */
-
-bool hf_quorum_refuses(const hf_client *client) {
-    const struct hf_quorum *quorum = client->quorum;
-    size_t left = quorum->count;
-    for (size_t i = 0; i < quorum->count; i++)
-        left -= quorum->masters[i].refusal != HF_OK;
-    return left < hf_majority(quorum->count);
-}
-
-hf_status hf_quorum_explain(const hf_client *client, const hf_names *names) {
-    const struct hf_quorum *quorum = client->quorum;
-    hf_status status = HF_ECONNECT;
-    bool refused = hf_quorum_refuses(client);
-    char why[700] = "";
-    int64_t now = hf_now();
-    for (size_t i = 0; i < quorum->count; i++) {
-        const hf_master *master = &quorum->masters[i];
-        size_t length = strlen(why);
-        if (status == HF_ECONNECT && master->refusal != HF_OK && refused)
-            status = master->refusal;
-        int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
-        if (young_ms > 0)
-            snprintf(why + length, sizeof why - length,
-                     "; %s has begun anew, and is in quarantine for another %.1f s",
-                     quorum->members->of[i].shown, (double)young_ms / 1000);
-        else if (hf_master_is_silent(client, i, now))
-            snprintf(why + length, sizeof why - length, "; %s does not answer",
-                     quorum->members->of[i].shown);
-        else if (master->down)
-            snprintf(why + length, sizeof why - length, "; %s", master->why);
-    }
-    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s",
-                   quorum->count, hf_names_quoted(names), why);
 }
 
 hf_status hf_quorum_refuse(const char *what) {

@@ -23,6 +23,8 @@ typedef enum {
     HF_ROUND_KEEP
 } hf_round_kind;
 
+typedef void hf_round_told(void *context, hf_status status);
+
 /* What becomes of the votes that a ballot lets go: each is given back, or is renewed no more and
  * ends by itself, or stays with its master's client. */
 typedef enum { HF_PARTING_BACK, HF_PARTING_ENDS, HF_PARTING_STAYS } hf_parting;
@@ -51,19 +53,13 @@ typedef struct hf_ballot_ways {
      * there is nothing to ask. After a release the hold has no votes. HF_ENOMEM: nothing is told.
      */
     hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
-                      void (*told)(void *context, hf_status status), void *context);
+                      hf_round_told *told, void *context);
     /* Read what the masters' clients tell. */
     void (*hear)(hf_client *client);
     /* The client is being closed; and then it goes, with all that was never answered. */
     void (*close)(hf_client *client);
     void (*end)(struct hf_quorum *quorum);
 } hf_ballot_ways;
-
-/* Something that was started at a master's client. */
-typedef struct hf_call_head {
-    hf_item item;
-    int64_t sent_at;
-} hf_call_head;
 
 typedef struct hf_master {
     hf_client *client;
@@ -128,22 +124,10 @@ void hf_gathering_drop(hf_gathering *of);
 hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out);
 void hf_quorum_end(struct hf_quorum *quorum);
 
+/* Does no later answer mend that? */
+bool hf_quorum_is_fatal(hf_status status);
 /* What its keeper polls. */
 int hf_quorum_fd(const hf_client *client, size_t at);
-
-/* For a short while nothing more is sent to a master that owes an answer for long: then it is
- * silent. */
-bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now);
-int64_t hf_master_patience_ms(const hf_master *master);
-/* A call to it has ended so, as this thread's message says. */
-void hf_master_note(hf_master *master, hf_status status);
-/* When it will be, if the oldest call has no answer until then; HF_NO_DEADLINE: it owes nothing. */
-int64_t hf_master_silent_at(const hf_client *client, size_t at);
-/* Do masters refuse this client, so that it never has a majority? */
-bool hf_quorum_refuses(const hf_client *client);
-/* This thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT, or the
- * status with which masters refuse this client. */
-hf_status hf_quorum_explain(const hf_client *client, const hf_names *names);
 
 /* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for what a quorum does not do.
  */

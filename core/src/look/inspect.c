@@ -3,7 +3,7 @@
 
 #include "lock/lock.h"
 #include "lock/majority.h"
-#include "lock/quorum.h"
+#include "lock/masters.h"
 #include "lock/undo.h"
 #include "look/node.h"
 #include "look/view.h"
@@ -54,11 +54,11 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
             from->reply = NULL;
         }
         of->answered += from->status == HF_OK;
-        hf_master_note(&client->quorum->masters[i], from->status);
+        hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
     }
     hf_status status = HF_OK;
     if (of->answered < hf_majority(of->masters))
-        status = hf_quorum_explain(client, lock->names);
+        status = hf_masters_explain(client, lock->names);
     hf_client_unlock(client);
     hf_gathering_drop(heard);
     if (status != HF_OK)

@@ -1,0 +1,241 @@
+#include "lock/masters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/completions.h"
+#include "lock/hold.h"
+#include "lock/holds.h"
+#include "lock/majority.h"
+
+/* A master that owes an answer for longer than this and ten ways is silent. */
+#define SILENT_MS 50
+/* And one of which it is not known yet how long a way takes. */
+#define UNKNOWN_MS 500
+
+/* ------------------------------------------------------------------ Calls */
+
+hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *hold,
+                     hf_hearer *heard, void *of) {
+    struct hf_quorum *quorum = client->quorum;
+    hf_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    *call = (hf_call){.kind = kind, .at = at, .heard = heard, .of = of, .sent_at = hf_now()};
+    if (hold != NULL)
+        call->hold = hf_hold_grab(hold);
+    hf_list_add_last(kind == HF_CALL_LINE ? &quorum->lines : &quorum->masters[at].calls,
+                     &call->item);
+    return call;
+}
+
+void hf_call_drop(hf_call *call) {
+    if (call->item.list != NULL)
+        hf_list_remove(&call->item);
+    if (call->hold != NULL)
+        hf_hold_drop(call->hold);
+    free(call);
+}
+
+void hf_call_abandon(hf_call **of) {
+    hf_call *call = *of;
+    *of = NULL;
+    if (call == NULL)
+        return;
+    call->heard = NULL;
+    if (call->kind != HF_CALL_TELL)
+        hf_op_cancel(call->hold->client, hf_call_number(call));
+}
+
+void hf_vote_undo(hf_hold *vote) {
+    hf_client_lock(vote->client);
+    hf_hold_give_up_locked(vote);
+    hf_client_unlock(vote->client);
+}
+
+void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
+    hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL, NULL);
+    if (call == NULL || hf_hold_release_start(vote, hf_call_number(call)) != HF_OK) {
+        if (call != NULL)
+            hf_call_drop(call);
+        hf_vote_undo(vote);
+    }
+    hf_hold_close(vote);
+}
+
+/* -------------------------------------------------------- How a master is */
+
+int64_t hf_master_patience_ms(const hf_master *master) {
+    int64_t most_ms = master->client->transport->connect_ms;
+    int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
+    if (ms < SILENT_MS)
+        ms = SILENT_MS;
+    return ms < most_ms ? ms : most_ms;
+}
+
+int64_t hf_master_silent_at(const hf_client *client, size_t at) {
+    const hf_master *master = &client->quorum->masters[at];
+    if (master->calls.first == NULL)
+        return HF_NO_DEADLINE;
+    return hf_after(HF_OF(hf_call, item, master->calls.first)->sent_at,
+                    hf_master_patience_ms(master));
+}
+
+bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now) {
+    return now >= hf_master_silent_at(client, at);
+}
+
+static bool is_answer(hf_status status) {
+    return status == HF_OK || status == HF_EBUSY || status == HF_ETIMEOUT || status == HF_ELOST ||
+           status == HF_ECANCELED || status == HF_ENOTHELD;
+}
+
+void hf_master_note(hf_master *master, hf_status status, const hf_error *why) {
+    if (!is_answer(status)) {
+        master->down = true;
+        master->refusal = hf_quorum_is_fatal(status) ? status : HF_OK;
+        snprintf(master->why, sizeof master->why, "%.*s", (int)sizeof master->why - 1,
+                 why->message);
+        return;
+    }
+    if (master->down)
+        master->up_since = hf_now();
+    master->down = false;
+    master->refusal = HF_OK;
+}
+
+bool hf_masters_refuse(const hf_client *client) {
+    const struct hf_quorum *quorum = client->quorum;
+    size_t left = quorum->count;
+    for (size_t i = 0; i < quorum->count; i++)
+        left -= quorum->masters[i].refusal != HF_OK;
+    return left < hf_majority(quorum->count);
+}
+
+hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
+    const struct hf_quorum *quorum = client->quorum;
+    hf_status status = HF_ECONNECT;
+    bool refused = hf_masters_refuse(client);
+    char why[700] = "";
+    int64_t now = hf_now();
+    for (size_t i = 0; i < quorum->count; i++) {
+        const hf_master *master = &quorum->masters[i];
+        size_t length = strlen(why);
+        if (status == HF_ECONNECT && master->refusal != HF_OK && refused)
+            status = master->refusal;
+        int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
+        if (young_ms > 0)
+            snprintf(why + length, sizeof why - length,
+                     "; %s has begun anew, and is in quarantine for another %.1f s",
+                     quorum->members->of[i].shown, (double)young_ms / 1000);
+        else if (hf_master_is_silent(client, i, now))
+            snprintf(why + length, sizeof why - length, "; %s does not answer",
+                     quorum->members->of[i].shown);
+        else if (master->down)
+            snprintf(why + length, sizeof why - length, "; %s", master->why);
+    }
+    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s",
+                   quorum->count, hf_names_quoted(names), why);
+}
+
+/* ---------------------------------------------------------------- Hearing */
+
+/* A master renews its votes no more, or again. Announce only what changes for the holds: a minority
+ * fails, a majority, none. */
+static void hear_trouble(hf_client *client, size_t at, bool fails) {
+    struct hf_quorum *quorum = client->quorum;
+    hf_completion completion = {.kind = HF_KIND_FAILOVER};
+    int64_t first = HF_NO_DEADLINE, now = hf_now();
+    size_t failing = 0, room = sizeof completion.error.message;
+    char *message = completion.error.message;
+    quorum->masters[at].fails = fails;
+    for (size_t i = 0; i < quorum->count; i++)
+        failing += quorum->masters[i].fails;
+    HF_EACH(item, hf_table_holds_locked(client)) {
+        const hf_hold *hold = HF_OF(hf_hold, item, item);
+        if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
+            continue;
+        completion.holds++;
+        first = hf_earlier(first, hold->validity.deadline);
+    }
+    bool some = failing > 0, few = quorum->count - failing < hf_majority(quorum->count);
+    bool most = few && completion.holds > 0;
+    bool recovers = quorum->most_fail && !most, alone = completion.holds == 1;
+    if (some == quorum->some_fail && most == quorum->most_fail)
+        return;
+    quorum->some_fail = some;
+    quorum->most_fail = most;
+    if (most) {
+        completion.kind = HF_KIND_TROUBLE;
+        completion.status = HF_ECONNECT;
+        completion.left_ms = hf_until(first, now);
+        snprintf(message, room,
+                 "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s",
+                 quorum->count, (long long)completion.holds, alone ? "" : "s",
+                 alone ? "which" : "the first of which", (double)completion.left_ms / 1000);
+    } else if (recovers) {
+        completion.kind = HF_KIND_TROUBLE;
+        completion.holds = 0;
+        snprintf(message, room, "a majority of the %zu masters renews again", quorum->count);
+    } else if (some && completion.holds == 0) {
+        snprintf(message, room, "%s does not renew, and the client has no hold",
+                 quorum->members->of[at].shown);
+    } else if (some) {
+        snprintf(message, room, "%s does not renew; the other masters have %lld hold%s",
+                 quorum->members->of[at].shown, (long long)completion.holds, alone ? "" : "s");
+    } else {
+        snprintf(message, room, "all %zu masters renew again", quorum->count);
+    }
+    hf_announce_locked(client, &completion, NULL);
+}
+
+static void note(hf_master *master, const hf_call *call, const hf_completion *completion) {
+    int64_t trip_ms = (hf_now() - call->sent_at) / HF_MS;
+    hf_master_note(master, completion->status, &completion->error);
+    master->tried = master->tried || call->kind != HF_CALL_LINE;
+    if (!master->down && call->kind != HF_CALL_LINE) /* one that was slow says little of the next */
+        master->trip_ms += trip_ms > master->trip_ms ? (trip_ms - master->trip_ms + 7) / 8
+                                                     : trip_ms - master->trip_ms;
+}
+
+static void hear(hf_client *client, size_t at, const hf_completion *completion) {
+    hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
+    if (completion->kind == HF_KIND_TROUBLE)
+        hear_trouble(client, at, completion->status != HF_OK);
+    if (call == NULL)
+        return;
+    if (call->item.list != NULL)
+        hf_list_remove(&call->item);
+    if (completion->status != HF_ECANCELED)
+        note(&client->quorum->masters[at], call, completion);
+    if (call->heard != NULL)
+        call->heard(call, completion);
+    else if (completion->hold != NULL)
+        hf_vote_give_back(client, at, completion->hold);
+    hf_call_drop(call);
+}
+
+void hf_masters_hear(hf_client *client,
+                     void (*lost)(hf_client *client, size_t at, const hf_completion *completion)) {
+    const struct hf_quorum *quorum = client->quorum;
+    for (size_t i = 0; i < quorum->count; i++)
+        for (;;) {
+            hf_completion completion = {.size = sizeof completion};
+            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
+                completion.kind == HF_KIND_NONE)
+                break;
+            if (completion.kind == HF_KIND_LOSS)
+                lost(client, i, &completion);
+            else
+                hear(client, i, &completion);
+        }
+}
+
+void hf_masters_end(struct hf_quorum *quorum) {
+    for (size_t i = 0; i <= quorum->count; i++) {
+        hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
+        while (calls->first != NULL)
+            hf_call_drop(HF_OF(hf_call, item, calls->first));
+    }
+}
