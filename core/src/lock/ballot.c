@@ -70,7 +70,6 @@ struct hf_ballot {
     } time;
     bool waited;   /* it has stood in line */
     bool doubts;   /* asking whether the others still know theirs: until then it joins nowhere */
-    bool keeps;    /* its votes are being left to the masters */
     bool gone;     /* a master does not know a vote any more */
     size_t office; /* where it stands in line, or would */
     hf_call *line;
@@ -215,6 +214,11 @@ static int64_t majority_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, masters_of(ballot));
 }
 
+/* Then nothing nested in it. */
+static bool is_kept(const struct hf_ballot *ballot) {
+    return ballot->holds != NULL && ballot->holds->keeps_until != 0;
+}
+
 static bool is_renewed(const struct hf_ballot *ballot) {
     bool renewed = ballot->holds == NULL && ballot->like->terms.renew;
     for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
@@ -224,25 +228,23 @@ static bool is_renewed(const struct hf_ballot *ballot) {
 
 /* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
  * max_hold. */
-static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
+static void share_renewal(const struct hf_ballot *ballot) {
     bool renew = is_renewed(ballot);
-    int64_t end = ballot->holds == NULL ? of->validity.end : INT64_MIN;
+    int64_t last = INT64_MIN;
     for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
-        end = hold->validity.end > end ? hold->validity.end : end;
-    hf_client_lock(of->client);
-    if (of->terms.renew != renew || of->validity.end != end) {
+        last = hold->validity.end > last ? hold->validity.end : last;
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        hf_hold *of = ballot->votes[i].hold;
+        int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
+        if (of == NULL || (of->terms.renew == renew && of->validity.end == end))
+            continue;
+        hf_client_lock(of->client);
         of->terms.renew = renew;
         of->validity.end = HF_NO_DEADLINE;
         hf_validity_end_by(&of->validity, end);
         hf_renewal_plan_locked(of);
+        hf_client_unlock(of->client);
     }
-    hf_client_unlock(of->client);
-}
-
-static void share_renewal(const struct hf_ballot *ballot) {
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (ballot->votes[i].hold != NULL)
-            set_renewal(ballot, ballot->votes[i].hold);
 }
 
 /* All that it has, but for the vote of that master. */
@@ -381,16 +383,8 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
-/* Count the masters that have answered. */
-static size_t count_answers(const struct hf_ballot *ballot) {
-    size_t count = 0;
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        count += ballot->votes[i].hold != NULL || ballot->votes[i].refuses;
-    return count;
-}
-
 static void time_is_up(struct hf_ballot *ballot) {
-    if (ballot->line == NULL && ballot->reached < majority_of(ballot))
+    if (ballot->reached < majority_of(ballot))
         end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     else
         end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
@@ -478,7 +472,6 @@ static void won(struct hf_ballot *ballot) {
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
     hold->waited = ballot->waited;
     hold->ballot = ballot;
-    hold->beside = NULL;
     ballot->holds = hold;
     ballot->op = NULL;
     if (missing)
@@ -502,33 +495,30 @@ static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, b
     return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
 }
 
-/* Until an answer comes, or is overdue. */
-static void await_answers(struct hf_ballot *ballot, int64_t now) {
-    int64_t due = HF_NO_DEADLINE;
-    for (size_t i = 0; i < masters_of(ballot); i++)
-        if (ballot->votes[i].asking != NULL && !hf_master_is_silent(ballot->client, i, now))
-            due = hf_earlier(due, hf_master_silent_at(ballot->client, i));
-    wake_at(ballot, due);
-}
-
 /* What has been said: is that enough? */
 static void step(struct hf_ballot *ballot) {
     hf_said said[HF_MASTERS_MAX];
     while (ballot->asks) {
-        int64_t now = hf_now();
+        int64_t now = hf_now(), overdue_at = HF_NO_DEADLINE;
         bool asked = false;
-        ballot->reached = count_answers(ballot);
+        ballot->reached = 0;
+        for (size_t i = 0; i < masters_of(ballot); i++)
+            ballot->reached += ballot->votes[i].hold != NULL || ballot->votes[i].refuses;
         bool patient = ballot->reached < majority_of(ballot);
         for (size_t i = 0; i < masters_of(ballot); i++) {
             said[i] = said_by(ballot, i, now, patient);
-            asked = asked || ballot->votes[i].asking != NULL;
+            if (ballot->votes[i].asking == NULL)
+                continue;
+            asked = true;
+            if (!hf_master_is_silent(ballot->client, i, now))
+                overdue_at = hf_earlier(overdue_at, hf_master_silent_at(ballot->client, i));
         }
         switch (hf_choose(said, masters_of(ballot), &ballot->fence)) {
         case HF_CHOICE_HELD:
             won(ballot);
             return;
         case HF_CHOICE_WAIT:
-            await_answers(ballot, now);
+            wake_at(ballot, overdue_at);
             return;
         case HF_CHOICE_NONE:
             if (patient && asked) /* which tell whether others have it */
@@ -601,7 +591,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
     int64_t before = ballot->counted_at;
     ballot->counted_at = hf_now();
-    if (ballot->keeps)
+    if (is_kept(ballot))
         return;
     int64_t deadline = majority_deadline(ballot);
     if (deadline == INT64_MIN)
@@ -613,8 +603,6 @@ static void refresh(struct hf_ballot *ballot, bool lengthens) {
         if (hold->validity.deadline > before)
             hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
 }
-
-static void count_votes(const hf_hold *hold) { refresh(hold->ballot, false); }
 
 static bool still_stands(struct hf_ballot *ballot) {
     refresh(ballot, false);
@@ -639,14 +627,14 @@ static void take_vote(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
     hf_client_lock(hold->client);
     hold->validity.lease_ms = ballot->like->validity.lease_ms;
     hf_client_unlock(hold->client);
-    set_renewal(ballot, hold);
+    share_renewal(ballot);
 }
 
 /* An acquire of a vote has ended, for a hold that stands. */
 static void joined(struct hf_ballot *ballot, size_t at, const hf_completion *completion) {
     vote *of = &ballot->votes[at];
     /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
-    bool late = ballot->keeps || !still_stands(ballot);
+    bool late = is_kept(ballot) || !still_stands(ballot);
     if (completion->status != HF_OK) {
         of->refuses = completion->status == HF_EBUSY;
     } else if (late) {
@@ -719,7 +707,7 @@ static void plan_join(struct hf_ballot *ballot) {
  * refused the hold, the hold waits too, or each further loss of a master could end it. */
 static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     bool missing = false;
-    if (ballot->doubts || ballot->keeps)
+    if (ballot->doubts || is_kept(ballot))
         return;
     for (size_t i = 0; i < masters_of(ballot); i++) {
         const vote *of = &ballot->votes[i];
@@ -731,15 +719,15 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         plan_join(ballot);
 }
 
-static int cause_of_loss(const struct hf_ballot *ballot, const hf_hold *hold) {
-    return ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold);
+static void lose(hf_hold *hold) {
+    hf_hold_lose_locked(hold, hold->ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold));
 }
 
 static void lose_all(struct hf_ballot *ballot) {
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
         if (hf_hold_is_listed(hold) && hold->state == HF_STATE_HELD)
-            hf_hold_lose_locked(hold, cause_of_loss(ballot, hold));
+            lose(hold);
     }
 }
 
@@ -777,11 +765,9 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
         hf_hold_close(of->hold);
         *of = (vote){0};
         ballot->gone = ballot->gone || completion->cause == HF_CAUSE_GONE;
-        if (ballot->op != NULL) {
+        if (ballot->op != NULL)
             step(ballot);
-            return;
-        }
-        if (!still_stands(ballot))
+        else if (!still_stands(ballot))
             lose_all(ballot);
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
@@ -937,16 +923,12 @@ static size_t votes(const hf_hold *hold) {
 }
 
 static void hold_due(hf_hold *hold, int64_t now) {
-    struct hf_ballot *ballot = hold->ballot;
-    if (ballot != NULL)
-        refresh(ballot, false);
+    refresh(hold->ballot, false);
     if (now >= hold->validity.deadline) {
-        hf_hold_lose_locked(hold,
-                            ballot != NULL ? cause_of_loss(ballot, hold) : hf_loss_cause(hold));
+        lose(hold);
         return;
     }
-    if (ballot != NULL)
-        ask_missing(ballot, now);
+    ask_missing(hold->ballot, now);
     hold->renew_at = now + hf_renewal_interval(hold) / 4;
     hf_renewal_plan_locked(hold);
 }
@@ -1008,8 +990,6 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     }
     if (kind == HF_ROUND_RELEASE) {
         leave(hold, HF_PARTING_ENDS);
-    } else if (kind == HF_ROUND_KEEP) {
-        ballot->keeps = true;
     } else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE) {
         refresh(ballot, false); /* a shorter lease counts at once */
     }
@@ -1017,11 +997,9 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     return HF_OK;
 }
 
-static void refresh_hold(hf_hold *hold, bool lengthens) {
-    if (hold->ballot == NULL)
-        return;
-    hold->ballot->keeps = false;
-    refresh(hold->ballot, lengthens);
+static void count(const hf_hold *hold, bool lengthens) {
+    if (hold->ballot != NULL)
+        refresh(hold->ballot, lengthens);
 }
 
 /* What is held is the masters' clients' to release: their close does, or leaves it. */
@@ -1052,8 +1030,7 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .begin = begin_started,
                                   .cancel = cancel,
                                   .due = hold_due,
-                                  .refresh = refresh_hold,
-                                  .count = count_votes,
+                                  .count = count,
                                   .leave = leave,
                                   .votes = votes,
                                   .poll = poll_votes,

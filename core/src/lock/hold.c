@@ -740,7 +740,8 @@ static void settle_masters(operation *mine, hf_status status) {
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    hold->client->quorum->ways->refresh(hold, mine->round != HF_ROUND_LOOK);
+    hold->keeps_until = 0;
+    hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (mine->replaces)
         hf_renewal_next_locked(hold, hf_now());
     int64_t left_ms = gone ? HF_RENEWAL_GONE : 0;
@@ -773,6 +774,8 @@ static hf_status begin_masters(operation *mine) {
                                                    : HF_ROUND_RENEW;
     if (mine->replaces) {
         hold->validity.lease_ms = mine->duration_ms;
+        if (mine->keeps)
+            hold->keeps_until = hf_after(hf_now(), mine->duration_ms);
         int64_t until = hf_deadline(hf_now(), mine->duration_ms);
         hold->validity.deadline = hf_earlier(hold->validity.deadline, until);
     }

@@ -150,7 +150,7 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
 
 static inline int64_t deadline_alone(const hf_hold *hold) {
     if (hold->ballot != NULL)
-        hold->client->quorum->ways->count(hold);
+        hold->client->quorum->ways->count(hold, false);
     return hold->validity.deadline;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lock/client.h"
+#include "lock/completions.h"
 #include "lock/quorum.h"
 #include "lock/renewal.h"
 
@@ -56,7 +57,8 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
     fds[1] = (struct pollfd){.fd = client->clock_fd, .events = POLLIN};
     size_t count = 2;
     for (size_t i = 0; i < masters && count < most; i++)
-        fds[count++] = (struct pollfd){.fd = hf_quorum_fd(client, i), .events = POLLIN};
+        fds[count++] = (struct pollfd){.fd = hf_completions_fd(client->quorum->masters[i].client),
+                                       .events = POLLIN};
     HF_EACH(at, &client->links.all)
     if (count + 1 < most) {
         watch_link(LINK_OF(at), fds + count);

@@ -121,22 +121,20 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
     int64_t now = hf_now();
     for (size_t i = 0; i < quorum->count; i++) {
         const hf_master *master = &quorum->masters[i];
-        size_t length = strlen(why);
+        const char *shown = quorum->members->of[i].shown;
         if (status == HF_ECONNECT && master->refusal != HF_OK && refused)
             status = master->refusal;
         int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
         if (young_ms > 0)
-            snprintf(why + length, sizeof why - length,
-                     "; %s has begun anew, and is in quarantine for another %.1f s",
-                     quorum->members->of[i].shown, (double)young_ms / 1000);
+            hf_warn(why, sizeof why, "%s has begun anew, and is in quarantine for another %.1f s",
+                    shown, (double)young_ms / 1000);
         else if (hf_master_is_silent(client, i, now))
-            snprintf(why + length, sizeof why - length, "; %s does not answer",
-                     quorum->members->of[i].shown);
+            hf_warn(why, sizeof why, "%s does not answer", shown);
         else if (master->down)
-            snprintf(why + length, sizeof why - length, "; %s", master->why);
+            hf_warn(why, sizeof why, "%s", master->why);
     }
-    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s",
-                   quorum->count, hf_names_quoted(names), why);
+    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s%s",
+                   quorum->count, hf_names_quoted(names), *why != '\0' ? "; " : "", why);
 }
 
 /* ---------------------------------------------------------------- Hearing */

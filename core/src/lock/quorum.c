@@ -183,7 +183,7 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     const struct hf_quorum *quorum = client->quorum;
     hf_gathering *of = hf_gathering_new(client);
     const hf_heard *fatal = NULL;
-    size_t good = 0, length = 0;
+    size_t good = 0;
     char why[600] = "";
     if (of == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
@@ -198,11 +198,10 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
         }
         if (fatal == NULL && each->answered && hf_quorum_is_fatal(each->status))
             fatal = each;
-        if (length < sizeof why)
-            length += (size_t)snprintf(why + length, sizeof why - length, "; %s%s",
-                                       each->answered ? each->error.message
-                                                      : quorum->members->of[i].shown,
-                                       each->answered ? "" : " does not answer");
+        if (each->answered)
+            hf_warn(why, sizeof why, "%s", each->error.message);
+        else
+            hf_warn(why, sizeof why, "%s does not answer", quorum->members->of[i].shown);
     }
     if (answered_out != NULL)
         *answered_out = good;
@@ -211,8 +210,8 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
         status = fatal->status;
         hf_error_set(&fatal->error);
     } else if (good < hf_majority(quorum->count)) {
-        status = hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed%s", good,
-                         quorum->count, why);
+        status = hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed; %s",
+                         good, quorum->count, why);
     }
     hf_gathering_drop(of);
     return status;
@@ -226,10 +225,6 @@ void hf_quorum_end(struct hf_quorum *quorum) {
         hf_client_drop(quorum->masters[i].client);
     hf_members_drop(quorum->members);
     free(quorum);
-}
-
-int hf_quorum_fd(const hf_client *client, size_t at) {
-    return hf_completions_fd(client->quorum->masters[at].client);
 }
 
 hf_status hf_quorum_refuse(const char *what) {

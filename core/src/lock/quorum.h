@@ -39,11 +39,9 @@ typedef struct hf_ballot_ways {
     void (*cancel)(struct hf_op *op, hf_status status);
     /* The hold's timer: a vote that is missing is asked for; or the hold is lost. */
     void (*due)(struct hf_hold *hold, int64_t now);
-    /* Its deadline is what its votes say now; lengthens: also if they say more, and it is not
-     * renewed. */
-    void (*refresh)(struct hf_hold *hold, bool lengthens);
-    /* Count the votes of a hold that has some, before its deadline is read. */
-    void (*count)(const struct hf_hold *hold);
+    /* Its deadline is what its votes say now, if it has some; lengthens: also if they say more, and
+     * it is not renewed. */
+    void (*count)(const struct hf_hold *hold, bool lengthens);
     /* The hold stands on its votes no more; the last one of a ballot lets them go. */
     void (*leave)(struct hf_hold *hold, hf_parting how);
     /* How many masters have it now. */
@@ -126,8 +124,6 @@ void hf_quorum_end(struct hf_quorum *quorum);
 
 /* Does no later answer mend that? */
 bool hf_quorum_is_fatal(hf_status status);
-/* What its keeper polls. */
-int hf_quorum_fd(const hf_client *client, size_t at);
 
 /* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for what a quorum does not do.
  */

@@ -206,13 +206,6 @@ int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at) {
     return members->quarantine_ms > 0 ? hf_until(until, sent_at) : 0;
 }
 
-bool hf_member_known(hf_members *members, size_t at) {
-    pthread_mutex_lock(&members->mutex);
-    bool known = members->of[at].run.id[0] != '\0';
-    pthread_mutex_unlock(&members->mutex);
-    return known;
-}
-
 int64_t hf_members_clock(hf_members *members, int64_t now) {
     int64_t newest = 0;
     pthread_mutex_lock(&members->mutex);

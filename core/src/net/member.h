@@ -71,8 +71,6 @@ void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t
 /* How long is it in quarantine, for a request that was sent then? 0: it is not, or no log-in has
  * come to it yet. */
 int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at);
-/* Has a log-in come to it? */
-bool hf_member_known(hf_members *members, size_t at);
 /* The newest of all clocks of the masters now (us); 0: none is known. */
 int64_t hf_members_clock(hf_members *members, int64_t now);
 
