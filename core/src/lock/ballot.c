@@ -944,10 +944,15 @@ static void leave(hf_hold *hold, hf_parting how) {
     *at = hold->beside;
     hold->ballot = NULL;
     hold->beside = NULL;
-    if (ballot->holds != NULL)
-        share_renewal(ballot);
-    else
+    if (ballot->holds == NULL) {
         free_ballot(ballot, how);
+        return;
+    }
+    share_renewal(ballot);
+    if (ballot->doubts) { /* on behalf of that hold, which hears no answer now */
+        ballot->doubts = false;
+        doubt(ballot);
+    }
 }
 
 /* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
@@ -1005,6 +1010,7 @@ static void count(const hf_hold *hold, bool lengthens) {
 /* What is held is the masters' clients' to release: their close does, or leaves it. */
 static void leave_all(struct hf_ballot *ballot) {
     let_go(ballot, ALL, HF_PARTING_STAYS);
+    ballot->doubts = false;
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
         leave(hold, HF_PARTING_STAYS);

@@ -391,6 +391,24 @@ static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
     }
 }
 
+/* The others are asked whether they know their votes, on behalf of the hold around it. */
+static void test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends(void **state) {
+    hf_lock *lock = nesting_lock(6000, HF_ON);
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(inner, COUNT_OF_MASTERS));
+    servers_command(0, "DEL k");
+    set_fault(1, PAUSED, true);
+    set_fault(2, PAUSED, true);
+    assert_soon(has_votes(inner, COUNT_OF_MASTERS - 1));
+    give_back(outer, HF_OK);
+    set_fault(1, PAUSED, false);
+    set_fault(2, PAUSED, false);
+    assert_soon(has_votes(inner, COUNT_OF_MASTERS));
+    give_back(inner, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* A longer lease, or one that is renewed, in a short one that is not. */
 static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(5000, HF_OFF);
@@ -929,6 +947,7 @@ int main(int count, char **words) {
         TEST(test_a_refused_client_leaves_no_list),
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
+        TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
