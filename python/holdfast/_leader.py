@@ -275,14 +275,19 @@ class AsyncLeader(BaseLeader):
         work.cancel()
         await asyncio.wait({work})
 
-    async def run(self) -> None:
+    def run(self) -> Coroutine[Any, Any, None]:
         """Stand as a candidate, and lead when elected, until stop() or the client's close.
 
         If this is cancelled it resigns first.
         """
+        if not self._running:
+            self._stopping = False  # a stop() may come before its task begins
+        return self._campaign()
+
+    async def _campaign(self) -> None:
         if self._running:
             raise RuntimeError(f"{self!r} runs already")
-        self._running, self._stopping = True, False
+        self._running = True
         self._change = asyncio.Event()
         try:
             await self._run()

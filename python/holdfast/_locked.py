@@ -90,7 +90,7 @@ def locked(
     def locked_call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         lock = client.lock(named(args, kwargs), options)
         with (lock.shared() if shared else lock).hold(timeout):
-            return function(*args, **kwargs)
+            return complete(function, function(*args, **kwargs))
 
     return functools.update_wrapper(locked_call, function)
 
@@ -99,6 +99,17 @@ def refuse_generators(function: Callable[..., object]) -> None:
     """Refuse a function whose body would run later."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{function!r} is a generator: its body would run after the release")
+
+
+def complete(function: Callable[..., object], result: Result) -> Result:
+    """Refuse a coroutine as a result: its body would run later."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            f"{function!r} gave a coroutine, whose body would run after the release: decorate the"
+            " coroutine function itself"
+        )
+    return result
 
 
 def check(

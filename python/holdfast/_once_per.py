@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._arguments import duration
 from ._errors import LockTimeout
-from ._locked import Parameters, Result, check, namer, refuse_generators
+from ._locked import Parameters, Result, check, complete, namer, refuse_generators
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -83,6 +83,6 @@ def once_per(
                 block.enter_context(turn(client.lock(named(args, kwargs), options), period))
             except LockTimeout:
                 return None
-            return function(*args, **kwargs)
+            return complete(function, function(*args, **kwargs))
 
     return functools.update_wrapper(once_call, function)

@@ -471,3 +471,21 @@ def test_processes_that_are_killed_and_paused_are_followed(
     next(each for each in processes if each.pid == third).communicate(timeout=60)
     assert [str(third), "resigned"] in log()
     until(lambda: elections(log())[-1][0] == second, 60)  # it stands again
+
+
+def test_a_stop_ends_a_run_whose_task_has_not_begun(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        elected = asyncio.Event()
+        leader = client.aio.leader(name, lambda fence: elected.set())
+        for _ in range(2):
+            run, led = asyncio.create_task(leader.run()), asyncio.create_task(elected.wait())
+            leader.stop()
+            await asyncio.wait({run, led}, return_when=asyncio.FIRST_COMPLETED)
+            assert (run.done(), led.done()) == (True, False)
+            led.cancel()
+        run = asyncio.create_task(leader.run())
+        await elected.wait()
+        leader.stop()
+        await run
+
+    asyncio.run(main())

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 import holdfast
+import holdfast.contrib.apscheduler
 from conftest import Thread, until
 
 
@@ -146,6 +147,22 @@ def test_generators_are_refused(client: holdfast.Client) -> None:
     for each in (count, acount):
         with pytest.raises(TypeError, match="generator"):
             client.locked("x")(each)
+
+
+def test_a_coroutine_that_would_run_after_the_release_is_refused(
+    client: holdfast.Client, name: str
+) -> None:
+    async def work() -> None:
+        runs.append(1)
+
+    runs: list[int] = []
+    once = client.once_per(name, 3600)
+    job = holdfast.contrib.apscheduler.once_per(client, name + ":job", 3600)
+    for decorate in (client.locked(name), once, job):
+        with pytest.raises(TypeError, match="gave a coroutine, whose body would run after"):
+            decorate(lambda: work())()
+    assert once(lambda: "ran")() == job(lambda: "ran")() == "ran"  # the turns are passed on
+    assert not runs
 
 
 def test_a_coroutine_function_runs_under_the_lock_too(

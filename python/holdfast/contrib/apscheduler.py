@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import holdfast
 
-from .._locked import Parameters, Result, check, namer, refuse_generators
+from .._locked import Parameters, Result, check, complete, namer, refuse_generators
 from .._once_per import check_period
 from .._options import LockChanges, merged
 from ._jobs import arun, run
@@ -75,7 +75,9 @@ def once_per(
         def job(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
             made = named(args, kwargs)
             with run(client, made, seconds, timeout, chosen) as hold:
-                return _left_out(made) if hold is None else function(*args, **kwargs)
+                if hold is None:
+                    return _left_out(made)
+                return complete(function, function(*args, **kwargs))
 
         return job
 
