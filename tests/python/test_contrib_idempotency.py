@@ -595,6 +595,37 @@ def test_fastapi_takes_another_client(client: holdfast.Client, name: str) -> Non
     assert client.once_forget(f"{PREFIX}:{name}")
 
 
+def test_fastapi_runs_no_request_that_was_cut_off(client: holdfast.Client, name: str) -> None:
+    app = FastAPI()
+    app.include_router(free)
+    app.dependency_overrides[get_client] = lambda: client
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/free",
+        "raw_path": b"/free",
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"idempotency-key", name.encode())],
+    }
+    more = {"type": "http.request", "body": b"half of", "more_body": True}
+    messages = iter([more, {"type": "http.disconnect"}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert (vendor.calls, sent[0]["status"]) == (0, 499)
+    assert client.once_result(f"{PREFIX}:{name}") is None
+    with TestClient(app) as site:  # which comes again, with all of it
+        again = site.post("/free", headers={"Idempotency-Key": name}, content=b"half of it")
+        assert (again.status_code, vendor.calls) == (200, 1)
+
+
 @pytest.mark.parametrize("framework", ["fastapi", "django"])
 def test_a_key_that_is_not_required(
     request: pytest.FixtureRequest, name: str, framework: str

@@ -42,7 +42,7 @@ from .._arguments import duration, flag
 from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
 from ._asgi import Connected, HungUpError, Message, Receive, Send, seconds_left
-from ._idempotency import PROBLEM, Answer, Asked, Idempotency, ending, not_kept, replayed
+from ._idempotency import PROBLEM, Answer, Asked, Idempotency, ending, not_kept, problem, replayed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -377,6 +377,7 @@ class _First:
         self.keys = [value.decode("latin-1") for value in named]
         self._request: list[Message] = []
         self._body = b""
+        self._cut = False  # the client hung up before its end
         self._answer: list[Message] = []
         self._turn: holdfast.AsyncTurn | None = None
         self._asked: Asked | None = None
@@ -387,6 +388,7 @@ class _First:
         while more:
             message = await self._receive()
             self._request.append(message)
+            self._cut = message["type"] == "http.disconnect"
             self._body += message.get("body", b"")
             more = message.get("more_body", False)
 
@@ -395,6 +397,9 @@ class _First:
 
     async def begin(self) -> Answer | None:
         """Get the turn; or the answer, if the route is not to run."""
+        if self._cut:
+            title = "The client hung up before the end of its request"
+            return problem(499, "cut-off", title, "The request was not run. Repeat it.")
         request = Request(self._scope)
         target = request.url.path
         if request.url.query:
