@@ -528,6 +528,14 @@ Steps = Generator[tuple[Any, ...], Any, Told]
 
 
 def _run(rules: Steps[Told], port: _Port) -> Told:
+    try:
+        _run_task(rules, port).send(None)
+    except StopIteration as ended:
+        return cast("Told", ended.value)
+    raise AssertionError("a step of a thread waits for an event loop")
+
+
+async def _run_task(rules: Steps[Told], port: _Port | _AsyncPort) -> Told:
     answer: Any = None
     raised: BaseException | None = None
     while True:
@@ -535,22 +543,8 @@ def _run(rules: Steps[Told], port: _Port) -> Told:
             step, *rest = rules.send(answer) if raised is None else rules.throw(raised)
             raised = None
             answer = getattr(port, step)(*rest)
-        except BaseException as failed:
-            if inspect.getgeneratorstate(rules) == inspect.GEN_CLOSED:
-                if isinstance(failed, StopIteration):
-                    return cast("Told", failed.value)
-                raise
-            raised = failed
-
-
-async def _run_task(rules: Steps[Told], port: _AsyncPort) -> Told:
-    answer: Any = None
-    raised: BaseException | None = None
-    while True:
-        try:
-            step, *rest = rules.send(answer) if raised is None else rules.throw(raised)
-            raised = None
-            answer = await getattr(port, step)(*rest)
+            if isinstance(port, _AsyncPort):
+                answer = await answer
         except BaseException as failed:
             if inspect.getgeneratorstate(rules) == inspect.GEN_CLOSED:
                 if isinstance(failed, StopIteration):
