@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import threading
@@ -96,10 +97,12 @@ def pair(what: str, like: str, value: object) -> None:
         raise TypeError(f"{what} must be {like}, not {value!r}: (10, 60), for example")
 
 
-def function(what: str, value: object) -> None:
-    """Refuse what cannot be called, unless it is None."""
+def function(what: str, value: object, awaited: bool = False) -> None:
+    """Refuse what cannot be called, unless it is None, or what would have to be awaited."""
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, not {value!r}")
+    if not awaited and inspect.iscoroutinefunction(value):
+        raise TypeError(f"{what} must be a plain function, which may start a task, not {value!r}")
 
 
 def wishes(

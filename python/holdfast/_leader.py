@@ -84,7 +84,7 @@ class BaseLeader(Bound):
     ) -> None:
         """Only Client.leader() makes this object."""
         for what, each in (("elected", elected), ("lost", lost), ("resigned", resigned)):
-            function(what, each)
+            function(what, each, awaited=True)
         if options.lease is None:
             raise ValueError("a leader needs a lease that ends: without one no other would lead")
         given = options.lease

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
-from ._arguments import encoded, extension, flag, function, patience, wishes
+from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, in_hub, refuse_as_job
 from ._errors import ForkedError, LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
@@ -258,7 +258,6 @@ class BaseLocks(Bound, Generic[AnyLock]):
     ) -> None:
         """Only locks_all() makes this object."""
         alone = dataclasses.replace(options, on_lost=None)  # it is told once, of all
-        function("on_lost", options.on_lost)
         for each in given:
             if isinstance(each, (Lock, AsyncLock)):
                 check_lock(each, kind, client)

@@ -184,6 +184,7 @@ def test_a_fence_that_cannot_be_breaks_nothing(wrong: int, lock: holdfast.Lock) 
         ({"replicas": 1.5}, "replicas must be a whole number, not 1.5"),
         ({"replica_timeout": "1"}, "replica_timeout must be seconds, a number or a timedelta"),
         ({"on_lost": 5}, "on_lost must be a function, not 5"),
+        ({"on_lost": asyncio.sleep}, "on_lost must be a plain function, which may start a task"),
         ({"raise_on_lost": "no"}, "raise_on_lost must be True or False, not 'no'"),
         ({"owner": 7}, "owner must be str or bytes, not 7"),
         ({"sleep": 1}, "unexpected keyword argument 'sleep'"),
@@ -207,6 +208,7 @@ def test_a_wrong_option_is_refused_by_name_and_value(
 
 def test_wrong_arguments_of_calls_are_refused_by_name(lock: holdfast.Lock) -> None:
     wrong: Any = "no"
+    awaited: Any = asyncio.sleep
     with lock.hold() as hold:
         for call, said in (
             (lambda: hold.extend(wrong), "seconds must be seconds, a number or a timedelta"),
@@ -214,6 +216,7 @@ def test_wrong_arguments_of_calls_are_refused_by_name(lock: holdfast.Lock) -> No
             (lambda: lock.extend(5, wrong), "replace must be True or False"),
             (lambda: hold.lost.wait(wrong), "timeout must be seconds"),
             (lambda: lock.hold(on_lost=wrong), "on_lost must be a function"),
+            (lambda: lock.hold(on_lost=awaited), "on_lost must be a plain function"),
             (lambda: lock.hold(raise_on_lost=wrong), "raise_on_lost must be True or False"),
             (lambda: lock.adopt(wrong), "token must be bytes, not 'no'"),
             (lambda: lock.force_release(wrong), "fence must be a whole number, not 'no'"),
