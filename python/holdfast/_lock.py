@@ -59,6 +59,21 @@ def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
             core.hf_hold_release(handle)
 
 
+def patiently(locks: list[Lock], milliseconds: int, ask: Callable[[int], Result]) -> Result:
+    """Ask for locks with a timeout; where no wait may be, in gevent's main thread, once."""
+    hub = milliseconds != 0 and in_hub()
+    try:
+        return ask(0 if hub else milliseconds)
+    except LockTimeout as busy:
+        lock = locks[busy._which]
+        if not hub:
+            raise lock._waited(busy, milliseconds) from None
+    raise RuntimeError(
+        f"lock {lock.name!r} is held by another owner, and to wait for it in gevent's main"
+        " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
+    )
+
+
 class Lock(Bound):
     """A name to lock, with its options; Client.lock() makes it.
 
@@ -183,8 +198,6 @@ class Lock(Bound):
         try:
             self._win(milliseconds, owner, options, got)
             return self._take(got[0], options, on_lost, quiet)
-        except LockTimeout as busy:
-            raise self._waited(busy, milliseconds) from None
         except BaseException:
             give_back(self._core, got)
             raise
@@ -204,10 +217,7 @@ class Lock(Bound):
     ) -> None:
         self._ready()
         by, who = self._who(owner)
-        if milliseconds and in_hub():
-            self._try_in_hub(who, options, got)
-        else:
-            self._ask(who, milliseconds, options, got)
+        patiently([self], milliseconds, lambda waits: self._ask(who, waits, options, got))
         if owner is None and self._by_thread and options is kept:
             self._client._watch(by, who)
 
@@ -250,20 +260,6 @@ class Lock(Bound):
         text = encoded("note", f"{note} trace={trace}" if note else f"trace={trace}")
         return cast("_holdfast.AcquireOptions", Noted(options, text[: _holdfast.HF_NOTE_MAX]))
 
-    def _try_in_hub(
-        self, who: bytes | None, options: _holdfast.AcquireOptions, got: list[_holdfast.Hold]
-    ) -> None:
-        try:
-            self._ask(who, 0, options, got)
-        except LockTimeout:
-            raise self._no_wait_in_hub() from None
-
-    def _no_wait_in_hub(self) -> RuntimeError:
-        return RuntimeError(
-            f"lock {self.name!r} is held by another owner, and to wait for it in gevent's main"
-            " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
-        )
-
     def _begin(
         self,
         milliseconds: int,
@@ -274,15 +270,12 @@ class Lock(Bound):
         """Get the turn to make a call, or its outcome: the status, and why."""
         refuse_in_loop(f"lock {self.name!r}")
         self._hear()
-        hub = milliseconds != 0 and in_hub()
         options = self._noted(options)
-        try:
-            waits = 0 if hub else milliseconds
-            return self._call(self._core.hf_once_begin, waits, options, fingerprint, got)
-        except LockTimeout as busy:
-            if hub:
-                raise self._no_wait_in_hub() from None
-            raise self._waited(busy, milliseconds) from None
+        return patiently(
+            [self],
+            milliseconds,
+            lambda waits: self._call(self._core.hf_once_begin, waits, options, fingerprint, got),
+        )
 
     def _take(
         self,

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
 from ._arguments import encoded, extension, flag, patience, wishes
-from ._caller import Inside, in_hub, refuse_as_job
+from ._caller import Inside, refuse_as_job
 from ._errors import ForkedError, LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
-from ._lock import Lock, give_back, kept, loose
+from ._lock import Lock, give_back, kept, loose, patiently
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -355,12 +355,7 @@ class LocksAll(BaseLocks[Lock]):
             lock._ready()
         first = self._locks[0]
         by, who = first._who(owner)
-        hub = milliseconds != 0 and in_hub()
-        try:
-            self._ask(who, 0 if hub else milliseconds, options, got)
-        except LockTimeout as busy:
-            lock = self._locks[busy._which]
-            raise (lock._no_wait_in_hub() if hub else lock._waited(busy, milliseconds)) from None
+        patiently(self._locks, milliseconds, lambda waits: self._ask(who, waits, options, got))
         if owner is None and first._by_thread and options is kept:
             first._client._watch(by, who)
 
