@@ -1089,6 +1089,9 @@ class Run:
         self.count("death")
         self.queue = {who: w for who, w in self.queue.items() if w["client"] != client}
         self.client()
+        first = self.ordered()[:1]
+        if first and self.fits(self.queue[first[0]]):  # a newcomer's short way may not see it
+            self.ask_all(self.queue[first[0]]["client"])
         ids = [who for who, h in self.holds.items() if h["client"] == client]
         if ids:  # its leases end soon
             words = []
