@@ -1282,6 +1282,8 @@ class Run:
             until = float(head[36:49]) if plain else 0
             if not infinite and now_ms + ttl["K"] < max(latest, until) - 5:
                 self.wrong("K ends before a hold does")
+            if not infinite and not plain and now_ms + ttl["K"] > latest + 5:
+                self.wrong("K outlives its holds, and a take finds it busy")
             self.count("readers" if plain else "many")
             if any(
                 value[17:49] != NOBODY
@@ -1451,6 +1453,12 @@ MUTANTS = [
     ("take", "sub(v, 33, 33) == 'p' and 0 or -1", "false and 0 or -1"),
     ("acquire", "if held.form == 'taken' and held.x == 0 then", "if false then"),
     ("acquire", "if held.till then", "if false then"),
+    ("_grant", "weight > 1 and shut() or refused", "refused"),
+    (
+        "_grant",
+        "header()) or last_end(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2])",
+        "header())",
+    ),
     (
         "_state",
         "if held and held.till and ends ~= 'inf' and ends + 0 < held.till + 0 then",

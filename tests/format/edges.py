@@ -1532,6 +1532,18 @@ class Edges:
         time.sleep(0.05)
         self.expect("K may be there when all is over", lock.take(9) != -1, lock.state())
         self.expect("and is free then", lock.acquire(9)[2] == 1, lock.state())
+        for what, closes in (
+            ("a waiter", lambda: lock.acquire(9)),
+            ("a heavy hold", lambda: lock.acquire(9, "w9:2", wait=False, lease=20)),
+        ):
+            r.flushall()
+            lock.share(1), lock.share(2)
+            closes()
+            self.expect(
+                f"after {what} K ends with its last hold, or a take finds it busy",
+                0 < r.pttl(key) <= 30000 >= r.pttl(ends) > 0,
+                lock.state(),
+            )
         # What is in the way of a short way is left as it was.
         for n, harm in enumerate(
             (

@@ -108,6 +108,13 @@ local function spread()
   refused('HDEL', K, 's' .. was.id .. was.fence)
 end
 
+-- K is one of readers no more, and ends with its last hold. Answers the server's error.
+local function shut()
+  if not held.till then return end
+  held.till = nil
+  return refused('HSET', K, 'hf1', header()) or last_end(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2])
+end
+
 -- One more hold, in the form many, which it may begin. All or nothing; answers the server's
 -- error.
 local function add(id, mode, weight, fence, client, owner, lease)
@@ -123,7 +130,7 @@ local function add(id, mode, weight, fence, client, owner, lease)
     if held.extra + weight - 1 > 999999999999 then
       return redis.error_reply('HOLDFAST weight out of bounds')
     end
-    err = refused('ZADD', S, score, id)
+    err = weight > 1 and shut() or refused('ZADD', S, score, id)
     if err then return err end
     if mode ~= 's' or weight > 1 then
       if mode ~= 's' then held.x = held.x + 1 end

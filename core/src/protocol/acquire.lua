@@ -269,10 +269,7 @@ local function guard()
   if held.form == 'taken' and held.x == 0 then
     return spread() or held.first < math.huge and last_end(fmt('%.0f', held.first)) or nil
   end
-  if held.till then
-    held.till = nil
-    return refused('HSET', K, 'hf1', header())
-  end
+  if held.till then return shut() end
   if held.form ~= 'taken' then return end
   err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
     or refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest))
