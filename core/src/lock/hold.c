@@ -634,8 +634,8 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
 
 static verdict kept(operation *mine, hf_status status, const redisReply *reply, int64_t sent_at) {
     verdict next = renewed(mine, status, reply, sent_at);
-    bool unheard = status == HF_EUNKNOWN || status == HF_ECONNECT;
-    if (next != AGAIN && !unheard && !mine->hold->client->closed)
+    bool open = mine->status == HF_EUNKNOWN || mine->status == HF_ECONNECT;
+    if (next != AGAIN && !open && !mine->hold->client->closed)
         mine->hold->keeps_until = 0; /* else a close asks for it once more */
     return next;
 }

@@ -281,6 +281,22 @@ static void test_a_close_asks_again_for_a_keep_that_had_no_answer(void **state) 
     close_and_see_kept(client, lock, hold);
 }
 
+/* The server has kept it, and a replacement without an answer leaves that in doubt. */
+static void test_a_close_asks_again_for_a_keep_that_is_in_doubt(void **state) {
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 500, 500);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON);
+    hf_hold *hold = held(lock);
+    sim_way(SERVER, HERE, false);
+    assert_status(hf_hold_extend(hold, 30000, HF_EXTEND_REPLACE), HF_EUNKNOWN);
+    sim_way(SERVER, HERE, true);
+    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+    assert_status(hf_hold_release(hold), HF_EUNKNOWN);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    close_and_see_kept(client, lock, hold);
+}
+
 static void test_a_close_keeps_what_is_being_kept(void **state) {
     (void)state;
     keep_and_close(0);
@@ -299,6 +315,7 @@ int main(int count, char **words) {
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
+        TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
     };
     return RUN_TESTS(tests, count, words);
 }
