@@ -539,10 +539,15 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     return status;
 }
 
+/* No copy of its acquire that is under way begins another. False: no memory. */
+static bool bury_locked(const hf_hold *hold) {
+    hf_ask ask = hf_hold_ask(hold);
+    return hold->out == 0 || hf_undo_bury_locked(hold->client, hold->names, &ask);
+}
+
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed, kept = duration_ms != HF_NEVER; /* under an id of its own */
-    hf_ask ask = hf_hold_ask(hold);
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
@@ -550,8 +555,7 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    /* No copy of its acquire that is under way begins another, beside it or later. */
-    if (!kept && hold->out > 0 && !hf_undo_bury_locked(hold->client, hold->names, &ask))
+    if (!kept && !bury_locked(hold))
         return hf_fail(HF_ENOMEM, "no memory");
     int state = end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST || (kept && hold->out > 0)) /* lost perhaps with another */
@@ -1087,6 +1091,7 @@ void hf_hold_close(hf_hold *hold) {
             hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
             hf_hold_claim_locked(hold, hf_now());
+        bury_locked(hold);
         hf_table_remove_locked(client, hold);
         hf_hold_drop(hold); /* the handle's is left */
     }

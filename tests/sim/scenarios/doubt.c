@@ -310,6 +310,22 @@ static void test_what_a_copy_begins_beside_what_is_kept_is_undone(void **state) 
     hf_lock_close(theirs);
 }
 
+/* A finalizer closes the handle: the lease ends the hold, and the copy would begin one without an
+ * end. */
+static void test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
+    assert_status(hf_hold_extend(hold, 1000, HF_EXTEND_REPLACE), HF_OK);
+    hf_hold_close(hold);
+    sleep_ms(1500);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* Seed 3006439: the keeper had begun to claim the grant, for a lease without an end. */
 static void test_what_is_kept_is_not_extended_by_a_claim_that_comes_late(void **state) {
     (void)state;
@@ -532,6 +548,7 @@ int main(int count, char **words) {
         TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_what_a_copy_begins_beside_what_is_kept_is_undone),
+        TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
