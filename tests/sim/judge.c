@@ -146,10 +146,11 @@ bool judge_has_left(void) {
 }
 
 /* It nests: it has the votes of that one. */
-static void share(belief *b, const belief *outer) {
+static void share(belief *b, belief *outer) {
+    has_majority(outer); /* as it is now, also if its promise is over */
     b->taken |= outer->taken;
     b->early |= outer->early;
-    b->excused = b->excused || outer->excused;
+    b->excused = b->excused || !judge_intact(outer);
 }
 
 belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
@@ -176,7 +177,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
             b->taken = ~store_votes(key, b->ballot) & ((1U << servers_count()) - 1);
         for (int i = 0; i < servers_count(); i++)
             b->early |= (unsigned)(began <= stepped_at[i]) << i;
-        for (const belief *outer = beliefs; outer != NULL; outer = outer->next)
+        for (belief *outer = beliefs; outer != NULL; outer = outer->next)
             if (outer->ballot == b->ballot && strcmp(outer->key, key) == 0)
                 share(b, outer);
     }
