@@ -1087,11 +1087,16 @@ void hf_hold_close(hf_hold *hold) {
     /* No caller can release it now: it is not renewed either. A client that is being
      * closed sees to its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
+        int64_t now = hf_now();
+        int state = hf_hold_state_now(hold, now);
         if (hold->ballot != NULL)
             hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
-        if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
-            hf_hold_claim_locked(hold, hf_now());
-        bury_locked(hold);
+        else if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD)
+            hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it longer */
+        if (hold->pushed && state == HF_STATE_HELD)         /* it has its whole lease */
+            hf_hold_claim_locked(hold, now);
+        if (state == HF_STATE_HELD)
+            bury_locked(hold);
         hf_table_remove_locked(client, hold);
         hf_hold_drop(hold); /* the handle's is left */
     }

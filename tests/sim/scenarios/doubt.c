@@ -264,6 +264,22 @@ static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void 
     hf_lock_close(lock);
 }
 
+/* Seed 7809406: the same for a hold whose time is over here, and that its caller closes. */
+static void test_a_closed_hold_ends_although_its_replacement_was_not_carried_out(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(other, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(lock);
+    servers_refuse(0, SIM_EVERYTHING, "ERR something is wrong", -1);
+    assert_status(hf_hold_extend(hold, 1000, HF_EXTEND_REPLACE), HF_ESERVER);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    sleep_ms(2000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    hf_hold_close(hold);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    hf_lock_close(lock);
+}
+
 /* It waits for a lock without an end, asks once more after a new subscription, which comes late,
  * and is granted the lock. */
 static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock *lock) {
@@ -546,6 +562,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come),
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
         TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
+        TEST(test_a_closed_hold_ends_although_its_replacement_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_what_a_copy_begins_beside_what_is_kept_is_undone),
         TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
