@@ -547,7 +547,7 @@ static bool bury_locked(const hf_hold *hold) {
 
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
-    bool listed, kept = duration_ms != HF_NEVER; /* under an id of its own */
+    bool listed, kept = duration_ms != HF_NEVER;                 /* under an id of its own */
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
