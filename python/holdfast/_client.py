@@ -137,6 +137,7 @@ class Client(Bound):
         self._number = next(_numbers)
         options.trouble = _holdfast.HF_ON
         self._handles[os.getpid()] = self._open()
+        options.lazy = _holdfast.HF_ON  # a forked child's first call connects, in its own time
         _clients.add(self)
         self._hear_alarms(options.alarm_timeouts)
 

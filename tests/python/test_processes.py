@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,6 +228,32 @@ def test_a_forked_child_has_a_client_of_its_own(server: Server, name: str) -> No
         name,
     )
     assert said == "child\nparent\n"
+
+
+def test_the_client_of_a_child_connects_when_a_call_needs_it() -> None:
+    said = run(
+        """
+        import os, sys, holdfast
+        sys.path.insert(0, sys.argv[1])
+        import fake
+        with fake.server(fake.redis_of_version(b"7.0.15")) as url:
+            client = holdfast.connect(url)
+        child = os.fork()  # and the server is away
+        if child == 0:
+            ends = 1
+            try:
+                assert client.stats().acquired == 0
+                lock = client.lock("stock")
+                assert not lock.owned()
+                lock.acquire(timeout=0.01)
+            except holdfast.ConnectError as failed:
+                ends = 0 if "lock" in dir() else 2
+            os._exit(ends)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+        str(Path(__file__).parent),
+    )
+    assert said == "0\n"
 
 
 def test_threads_of_a_forked_child_share_its_client(
