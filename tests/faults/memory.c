@@ -480,7 +480,7 @@ static void run_wait(void) {
         assert_status(status, HF_OK);
     disarm();
     assert_soon(number_of("EXISTS %s", "stock") == 0);
-    start_waiter(&w, client, 1000);
+    start_waiter(&w, client, 10000);
     assert_status(end_of(&w), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(lock);
