@@ -451,6 +451,9 @@ class AsyncHold(BaseHold):
                 self._lock._client._look()
             else:
                 await released(self._lock, self._start_release())
+        except asyncio.CancelledError:
+            self._loose = False  # it goes on
+            raise
         finally:
             if self.state != "held":
                 self._unwatch()
@@ -482,7 +485,12 @@ class AsyncHold(BaseHold):
         If this is cancelled, it goes on.
         """
         milliseconds = duration("seconds", seconds, least=0)
-        await _renewed(self._lock, self._lock._core.hf_hold_keep_start, self._handle, milliseconds)
+        try:
+            start = self._lock._core.hf_hold_keep_start
+            await _renewed(self._lock, start, self._handle, milliseconds)
+        except asyncio.CancelledError:
+            self._loose = False
+            raise
         self._unwatch()
         self._lock._client._look()
 

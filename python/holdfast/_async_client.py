@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -182,18 +184,27 @@ class AsyncClient(Bound):
 class AsyncLocks(Bound, AsyncIterator[LockInfo]):
     """A walk over all locks, from AsyncClient.locks()."""
 
-    __slots__ = ("_locks",)
+    __slots__ = ("_found", "_locks", "_step")
 
     def __init__(self, locks: Locks) -> None:
         """Only AsyncClient.locks() makes this object."""
         self._locks = locks
+        self._step = threading.Lock()
+        self._found: collections.deque[LockInfo] = collections.deque()
+
+    def _find(self) -> None:
+        with self._step:
+            found = self._locks._find()
+            if found is not None:
+                self._found.append(found)
 
     async def __anext__(self) -> LockInfo:
-        """Find the next lock."""
-        found = await asyncio.to_thread(self._locks._find)
-        if found is None:
+        """Find the next lock. If this is cancelled, the next call has what it finds."""
+        if not self._found:
+            await asyncio.to_thread(self._find)
+        if not self._found:
             raise StopAsyncIteration
-        return found
+        return self._found.popleft()
 
     @property
     def progress(self) -> Progress:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -579,6 +579,58 @@ def test_cancels_among_many_waiters_leave_the_others_their_turns(
     assert served == sorted(served)
     assert waiters(raw, name) == 0
     assert not raw.exists(name)
+
+
+@pytest.mark.parametrize("how", ["release", "keep"])
+def test_a_cancelled_keep_goes_on_and_is_no_dropped_hold(
+    run: Run, lock: holdfast.AsyncLock, raw: redis.Redis, how: str
+) -> None:
+    async def main() -> None:
+        hold = await lock.hold(at_least=60)
+        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        try:
+            ends = task(hold.release() if how == "release" else hold.keep(60))
+            await asyncio.sleep(0)
+            ends.cancel()
+            await asyncio.wait([ends])
+            assert ends.cancelled()
+            del hold, ends
+            gc.collect()  # a ResourceWarning would be an error
+        finally:
+            raw.client_unpause()
+        while not (info := await lock.inspect()).kept:
+            assert info.held
+        await lock.force_release(info.fence)
+
+    run(main())
+
+
+def test_a_cancelled_step_of_a_walk_loses_no_lock(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        for each in names:
+            await client.aio.lock(each).acquire()
+        walk = client.aio.locks(f"{name}:*")
+        find = walk._locks._find
+        stands = threading.Event()
+
+        class Slow:
+            def _find(self) -> object:
+                stands.wait(20)
+                return find()
+
+        walk._locks = cast("holdfast.Locks", Slow())
+        step = task(anext(walk))
+        await asyncio.sleep(0)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        stands.set()
+        assert sorted([info.name async for info in walk]) == names
+
+    names = [f"{name}:{number}" for number in range(3)]
+    run(main())
 
 
 def test_a_cancel_during_the_release_does_not_keep_the_lock(
