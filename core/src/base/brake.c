@@ -17,11 +17,9 @@ static _Thread_local hf_brake *mine;
 static bool watch(hf_brake *brake, int fd) {
     if (brake == NULL)
         return true;
-    pthread_mutex_lock(&brake->mutex);
-    bool free = !brake->pulled;
-    brake->fd = free ? fd : -1;
-    pthread_mutex_unlock(&brake->mutex);
-    return free;
+    HF_HOLDING(&brake->mutex);
+    brake->fd = brake->pulled ? -1 : fd;
+    return !brake->pulled;
 }
 
 hf_status hf_brake_open(hf_brake **brake_out) {
@@ -52,12 +50,11 @@ void hf_brake_set(hf_brake *brake) { mine = brake; }
 void hf_brake_pull(hf_brake *brake) {
     if (brake == NULL)
         return;
-    pthread_mutex_lock(&brake->mutex);
+    HF_HOLDING(&brake->mutex);
     brake->pulled = true;
     if (brake->fd >= 0)
         shutdown(brake->fd, SHUT_RDWR);
     hf_event_set(brake->event.to);
-    pthread_mutex_unlock(&brake->mutex);
 }
 
 hf_brake *hf_brake_mine(void) { return mine; }

@@ -42,6 +42,15 @@ bool hf_detach(void *(*run)(void *), void *argument);
 int hf_uncancelable(void);
 void hf_cancelable(const int *before);
 
+/* Hold the mutex to the end of the block. */
+#define HF_HOLDING(which)                                                                          \
+    pthread_mutex_t *held_ __attribute__((cleanup(hf_let_go), unused)) = hf_hold_on(which)
+static inline pthread_mutex_t *hf_hold_on(pthread_mutex_t *mutex) {
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+static inline void hf_let_go(pthread_mutex_t *const *held) { pthread_mutex_unlock(*held); }
+
 /* ---------------------------------------------------------------- To sleep in poll(2) */
 
 /* What wakes a thread that sleeps in poll(2), and that another thread sets. */

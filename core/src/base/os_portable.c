@@ -72,11 +72,10 @@ void hf_sleep_while(int *word, int is, int64_t ms) {
 }
 
 void hf_wake(int *word) {
-    pthread_mutex_lock(&all.mutex);
+    HF_HOLDING(&all.mutex);
     HF_EACH(at, &all.sleepers) {
         sleeper *who = HF_OF(sleeper, place, at);
         if (who->word == word)
             pthread_cond_signal(&who->woken);
     }
-    pthread_mutex_unlock(&all.mutex);
 }

@@ -47,10 +47,12 @@ const char *hf_status_name(hf_status status) {
 }
 
 void hf_explain(const char *format, ...) {
+    char text[sizeof last.message]; /* the message that is replaced may be an argument */
     va_list args;
     va_start(args, format);
-    vsnprintf(last.message, sizeof last.message, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    strcpy(last.message, text);
     last.replicas = 0;
     last.cause = HF_CAUSE_NONE;
     last.lock = 0;

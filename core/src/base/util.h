@@ -5,8 +5,8 @@
 #include "base/os.h"
 #include "holdfast/holdfast.h"
 
-/* Keep the message for hf_error_message() and return the status. A macro, so that a reader or an
- * analyser sees which status the caller returns. */
+/* Keep the message for hf_error_message(), which may be an argument, and return the status. A
+ * macro, so that a reader or an analyser sees which status the caller returns. */
 #define hf_fail(status, ...)                                                                       \
     __extension__({                                                                                \
         hf_status status_ = (status);                                                              \

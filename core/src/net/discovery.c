@@ -29,7 +29,6 @@
 #define FORGET_MS 10000
 
 #define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
-#define NAMED_SIZE (256 + 16)             /* a host and a port */
 
 typedef struct place_of_node {
     char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet */
@@ -51,7 +50,7 @@ struct hf_discovery {
     bool looking;             /* the thread of run_look() runs */
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
-    char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
+    hf_place named;           /* the last master that a sentinel named and that was reached */
     hf_place watched;         /* the one that the watched sentinel names; host NULL: none does */
     int64_t ask_all_at;       /* when connections ask all, because that one cannot be reached */
     int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
@@ -61,27 +60,28 @@ struct hf_discovery {
     int watch_fd;        /* the socket on which it waits, or -1 */
     int wake_fd;         /* or -1 */
     bool shut;
-    int64_t opened, broken, again; /* connections; atomic */
+    int64_t opened, broken, again; /* connections */
 };
 
 /* With the mutex held. */
-static void tell_change(hf_discovery *discovery) {
-    __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
+static void wake(const hf_discovery *discovery) {
     if (discovery->wake_fd >= 0)
         hf_event_set(discovery->wake_fd);
+}
+
+static void tell_change(hf_discovery *discovery) {
+    __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
+    wake(discovery);
 }
 
 void hf_discovery_wake(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
-    if (discovery->wake_fd >= 0)
-        hf_event_set(discovery->wake_fd);
-    pthread_mutex_unlock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
+    wake(discovery);
 }
 
 void hf_discovery_set_wake(hf_discovery *discovery, int fd) {
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     discovery->wake_fd = fd;
-    pthread_mutex_unlock(&discovery->mutex);
 }
 
 /* ------------------------------------------------------------- The nodes */
@@ -106,34 +106,19 @@ unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot) {
                                   : hf_discovery_change(discovery);
 }
 
-/* With the mutex held. */
-static size_t count_nodes(const hf_discovery *discovery) {
+size_t hf_discovery_nodes(hf_discovery *discovery) {
+    HF_HOLDING(&discovery->mutex);
     return discovery->map != NULL ? discovery->map->count : 1;
 }
 
-static bool serves(const hf_discovery *discovery, int node) {
+bool hf_discovery_serves(hf_discovery *discovery, int node) {
+    HF_HOLDING(&discovery->mutex);
     return discovery->map == NULL || discovery->map->owned[node] > 0;
 }
 
-size_t hf_discovery_nodes(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
-    size_t count = count_nodes(discovery);
-    pthread_mutex_unlock(&discovery->mutex);
-    return count;
-}
-
-bool hf_discovery_serves(hf_discovery *discovery, int node) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool answer = serves(discovery, node);
-    pthread_mutex_unlock(&discovery->mutex);
-    return answer;
-}
-
 unsigned hf_discovery_version(hf_discovery *discovery, int node) {
-    pthread_mutex_lock(&discovery->mutex);
-    unsigned version = discovery->nodes[node].version;
-    pthread_mutex_unlock(&discovery->mutex);
-    return version;
+    HF_HOLDING(&discovery->mutex);
+    return discovery->nodes[node].version;
 }
 
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
@@ -156,27 +141,22 @@ void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t cap
         snprintf(text, capacity, "%s", discovery->address.shown);
         return;
     }
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->map->nodes[node];
     snprintf(text, capacity, "%s:%d", place->host, place->port);
-    pthread_mutex_unlock(&discovery->mutex);
 }
 
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity) {
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     const place_of_node *node = &discovery->nodes[0];
     bool six = strchr(node->peer, ':') != NULL;
     snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", node->peer, six ? "]" : "", node->port);
-    pthread_mutex_unlock(&discovery->mutex);
 }
 
-static void set_failed(hf_discovery *discovery, int node, bool failed) {
-    pthread_mutex_lock(&discovery->mutex);
-    discovery->nodes[node].failed = failed;
-    pthread_mutex_unlock(&discovery->mutex);
+void hf_discovery_doubt(hf_discovery *discovery, int node) {
+    HF_HOLDING(&discovery->mutex);
+    discovery->nodes[node].failed = true;
 }
-
-void hf_discovery_doubt(hf_discovery *discovery, int node) { set_failed(discovery, node, true); }
 
 /* Tell what has changed in the map. With the mutex held. */
 static void settle_map(hf_discovery *discovery, unsigned before) {
@@ -256,7 +236,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
     if (address->path != NULL || !peer_of(connection, host, &port))
         return HF_OK;
     bool other = is_other(discovery, connection->node, host, port);
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     place_of_node *node = &discovery->nodes[connection->node];
     bool late = connection->version != node->version;
     bool same = strcmp(node->peer, host) == 0 && node->port == port;
@@ -271,7 +251,6 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
     if (!late || (same && discovery->map == NULL))
         connection->version = node->version;
     bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
-    pthread_mutex_unlock(&discovery->mutex);
     return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
 }
 
@@ -296,12 +275,9 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
 
 /* The address of a cluster's node; free it with hf_address_unmake(). */
 static hf_status node_address(hf_discovery *discovery, int node, hf_address *address) {
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->map->nodes[node];
-    hf_status status =
-        hf_address_make(&discovery->address, place->host, place->port, NULL, address);
-    pthread_mutex_unlock(&discovery->mutex);
-    return status;
+    return hf_address_make(&discovery->address, place->host, place->port, NULL, address);
 }
 
 static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
@@ -318,8 +294,11 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
 
 /* ------------------------------------------------------------- Sentinels */
 
-static void show_place(const hf_address *address, char text[NAMED_SIZE]) {
-    snprintf(text, NAMED_SIZE, "%.255s %d", address->host, address->port);
+/* NULL: no master. Without memory it is none, too. */
+static void set_place(hf_place *place, const hf_address *master) {
+    free(place->host);
+    place->host = master != NULL ? strdup(master->host) : NULL;
+    place->port = master != NULL ? master->port : 0;
 }
 
 /* Connect to the server that a sentinel has named, if it says itself that it is a master. */
@@ -327,13 +306,10 @@ static hf_status connect_master(hf_discovery *discovery, unsigned version, const
                                 int64_t deadline, hf_connection **connection_out) {
     hf_status status =
         connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, connection_out);
-    if (status != HF_OK)
-        return status;
-    pthread_mutex_lock(&discovery->mutex);
-    if ((*connection_out)->version == discovery->nodes[0].version)
-        show_place(master, discovery->named);
-    pthread_mutex_unlock(&discovery->mutex);
-    return HF_OK;
+    HF_HOLDING(&discovery->mutex);
+    if (status == HF_OK && (*connection_out)->version == discovery->nodes[0].version)
+        set_place(&discovery->named, master);
+    return status;
 }
 
 /*
@@ -344,7 +320,7 @@ static hf_status connect_master(hf_discovery *discovery, unsigned version, const
  */
 static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
     int64_t now = hf_now();
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     bool older = epoch < discovery->epoch;
     if (older) {
         HF_MARK("C27");
@@ -360,17 +336,14 @@ static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
         discovery->older = 0;
         __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&discovery->mutex);
     return !older;
 }
 
 static bool is_named(hf_discovery *discovery, const hf_address *master) {
-    char text[NAMED_SIZE];
-    show_place(master, text);
-    pthread_mutex_lock(&discovery->mutex);
-    bool same = strcmp(text, discovery->named) == 0;
-    pthread_mutex_unlock(&discovery->mutex);
-    return same;
+    HF_HOLDING(&discovery->mutex);
+    const hf_place *named = &discovery->named;
+    return named->host != NULL && strcmp(named->host, master->host) == 0 &&
+           named->port == master->port;
 }
 
 static hf_status open_sentinel(const hf_discovery *discovery, size_t which, int64_t deadline,
@@ -420,11 +393,8 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
 
 /* Note the master that the watched sentinel names; NULL: no sentinel is watched. */
 static void set_watched(hf_discovery *discovery, const hf_address *master) {
-    char *host = master != NULL ? strdup(master->host) : NULL;
-    pthread_mutex_lock(&discovery->mutex);
-    free(discovery->watched.host);
-    discovery->watched = (hf_place){host, master != NULL ? master->port : 0};
-    pthread_mutex_unlock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
+    set_place(&discovery->watched, master);
 }
 
 /* The master that the watched sentinel names. False: the caller asks them all, once in a while as
@@ -432,24 +402,22 @@ static void set_watched(hf_discovery *discovery, const hf_address *master) {
  * by a fleet whose master is away. */
 static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->watched;
     bool named =
         place->host != NULL && now < discovery->ask_all_at &&
         hf_address_make(&discovery->address, place->host, place->port, NULL, master) == HF_OK;
     if (!named)
         discovery->ask_all_at = hf_after(now, ASK_ALL_MS);
-    pthread_mutex_unlock(&discovery->mutex);
     return named;
 }
 
 static void note_whether_reached(hf_discovery *discovery, bool reached) {
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     if (reached)
         discovery->ask_all_at = HF_NO_DEADLINE;
     else if (discovery->ask_all_at == HF_NO_DEADLINE)
         discovery->ask_all_at = hf_after(hf_now(), ASK_ALL_MS);
-    pthread_mutex_unlock(&discovery->mutex);
 }
 
 /* --------------------------------------------------------------- Threads */
@@ -480,13 +448,13 @@ static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
 
 /* -------------------------------------------------------------- Watching */
 
-/* Note the socket on which the thread waits. False: the client is closed. */
-static bool set_watch_fd(hf_discovery *discovery, int fd) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool wanted = !discovery->shut;
-    discovery->watch_fd = wanted ? fd : -1;
-    pthread_mutex_unlock(&discovery->mutex);
-    return wanted;
+/* Note the socket on which the watch waits; -1: on none. False: the client is closed, and the watch
+ * ends. */
+static bool keep_watching(hf_discovery *discovery, int fd) {
+    HF_HOLDING(&discovery->mutex);
+    discovery->watching = !discovery->shut;
+    discovery->watch_fd = discovery->shut ? -1 : fd;
+    return discovery->watching;
 }
 
 /* A sentinel names this master. False: it is a new one, and cannot be reached or does not say yet
@@ -513,7 +481,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         return false;
     bool answered = false;
     hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
-    while (status == HF_OK && set_watch_fd(discovery, hf_sentinel_fd(&sentinel))) {
+    while (status == HF_OK && keep_watching(discovery, hf_sentinel_fd(&sentinel))) {
         deadline = hf_after(hf_now(), discovery->connect_ms);
         status = hf_sentinel_master(&sentinel, deadline, &master, &epoch);
         if (status != HF_OK)
@@ -528,27 +496,20 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
     }
     set_watched(discovery, NULL);
-    set_watch_fd(discovery, -1);
+    keep_watching(discovery, -1);
     hf_sentinel_close(&sentinel);
     return answered;
-}
-
-static bool keep_watching(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool wanted = discovery->watching = !discovery->shut;
-    pthread_mutex_unlock(&discovery->mutex);
-    return wanted;
 }
 
 static void *run_watch(void *argument) {
     hf_discovery *discovery = argument;
     size_t which = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
     int64_t pause_ms = 0;
-    while (keep_watching(discovery)) {
+    while (keep_watching(discovery, -1)) {
         bool followed = follow_sentinel(discovery, which);
         pause_ms = hf_backoff(followed ? 0 : pause_ms, ASK_AGAIN_MS, ASK_MS);
         which = (which + 1) % discovery->address.place_count;
-        if (!keep_watching(discovery))
+        if (!keep_watching(discovery, -1))
             break;
         poll(NULL, 0, (int)hf_spread(pause_ms));
     }
@@ -577,30 +538,22 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
 }
 
 void hf_discovery_broke(hf_discovery *discovery) {
-    __atomic_add_fetch(&discovery->broken, 1, __ATOMIC_RELAXED);
+    HF_HOLDING(&discovery->mutex);
+    discovery->broken++;
 }
 
-static void count_opened(hf_discovery *discovery) {
-    __atomic_add_fetch(&discovery->opened, 1, __ATOMIC_RELAXED);
-    int64_t again = __atomic_load_n(&discovery->again, __ATOMIC_RELAXED);
-    while (again < __atomic_load_n(&discovery->broken, __ATOMIC_RELAXED) &&
-           !__atomic_compare_exchange_n(&discovery->again, &again, again + 1, true,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-
-void hf_discovery_connections(const hf_discovery *discovery, int64_t *opened, int64_t *again) {
-    *opened = __atomic_load_n(&discovery->opened, __ATOMIC_RELAXED);
-    *again = __atomic_load_n(&discovery->again, __ATOMIC_RELAXED);
+void hf_discovery_connections(hf_discovery *discovery, int64_t *opened, int64_t *again) {
+    HF_HOLDING(&discovery->mutex);
+    *opened = discovery->opened;
+    *again = discovery->again;
 }
 
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out) {
-    int64_t by = hf_after(hf_now(), discovery->connect_ms);
+    int64_t by = hf_earlier(hf_after(hf_now(), discovery->connect_ms), deadline);
     unsigned version = hf_discovery_version(discovery, node);
     hf_status status;
     *connection_out = NULL;
-    by = hf_earlier(by, deadline);
     if (hf_now() >= by)
         status =
             hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
@@ -611,10 +564,10 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     else
         status = connect_at(discovery, node, version, &discovery->address, HF_NEEDS_SERVER, by,
                             connection_out);
-    if (status != HF_OK)
-        set_failed(discovery, node, true);
-    else
-        count_opened(discovery);
+    HF_HOLDING(&discovery->mutex);
+    discovery->nodes[node].failed = discovery->nodes[node].failed || status != HF_OK;
+    discovery->opened += status == HF_OK;
+    discovery->again += status == HF_OK && discovery->again < discovery->broken;
     return status;
 }
 
@@ -632,11 +585,10 @@ static hf_status take_slots(hf_discovery *discovery, const hf_connection *connec
         hf_error_class(reply->str, &status);
         return hf_fail(status, "%s refused CLUSTER SLOTS: %.200s", connection->shown, reply->str);
     }
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     unsigned before = discovery->map->change;
     status = hf_map_read(discovery->map, connection->node, reply);
     settle_map(discovery, before);
-    pthread_mutex_unlock(&discovery->mutex);
     return status;
 }
 
@@ -659,7 +611,7 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
  * that could not be reached come last. */
 static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX]) {
     size_t count = 0;
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     const hf_map *map = discovery->map;
     size_t first = discovery->asked++;
     for (int failed = 0; failed < 2; failed++)
@@ -669,7 +621,6 @@ static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX])
                 discovery->nodes[node].failed == failed)
                 order[count++] = (uint16_t)node;
         }
-    pthread_mutex_unlock(&discovery->mutex);
     return count;
 }
 
@@ -723,6 +674,7 @@ void hf_discovery_look(hf_discovery *discovery) {
 static void free_discovery(hf_discovery *discovery) {
     hf_map_free(discovery->map);
     free(discovery->nodes);
+    free(discovery->named.host);
     free(discovery->watched.host);
     pthread_mutex_destroy(&discovery->mutex);
     hf_tls_free(discovery->tls);
@@ -782,11 +734,10 @@ void hf_discovery_drop(hf_discovery *discovery) {
 }
 
 void hf_discovery_shut(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
+    HF_HOLDING(&discovery->mutex);
     discovery->shut = true;
     if (discovery->watch_fd >= 0)
         shutdown(discovery->watch_fd, SHUT_RDWR); /* its thread sees that it is over */
-    pthread_mutex_unlock(&discovery->mutex);
 }
 
 const hf_address *hf_discovery_address(const hf_discovery *discovery) {

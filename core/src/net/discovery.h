@@ -29,7 +29,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
  * place. */
 void hf_discovery_broke(hf_discovery *discovery);
 /* How many connections were opened, and how many of them in place of others. */
-void hf_discovery_connections(const hf_discovery *discovery, int64_t *opened, int64_t *again);
+void hf_discovery_connections(hf_discovery *discovery, int64_t *opened, int64_t *again);
 /* A connection to the node has failed: ask other nodes for the slots first. */
 void hf_discovery_doubt(hf_discovery *discovery, int node);
 

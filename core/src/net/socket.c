@@ -37,21 +37,19 @@ static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child)
 static int open_socket(hf_socket *socket, int family) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&all.mutex);
+    HF_HOLDING(&all.mutex);
     socket->fd = hf_socket_new(family);
-    int error = socket->fd < 0 ? errno : 0;
-    if (error == 0)
-        hf_list_add_first(&all.open, &socket->open);
-    pthread_mutex_unlock(&all.mutex);
-    return error;
+    if (socket->fd < 0)
+        return errno;
+    hf_list_add_first(&all.open, &socket->open);
+    return 0;
 }
 
 void hf_socket_close(hf_socket *socket) {
-    pthread_mutex_lock(&all.mutex);
+    HF_HOLDING(&all.mutex);
     if (socket->open.list != NULL)
         close(socket->fd);
     hf_list_remove(&socket->open);
-    pthread_mutex_unlock(&all.mutex);
 }
 
 /* 0, or an errno. */
