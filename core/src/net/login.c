@@ -5,6 +5,7 @@
 
 #include "base/simulated.h"
 #include "net/member.h"
+#include "protocol/answers.h"
 #include "protocol/errors.h"
 
 /* The server's error as a status. A server that does not know AUTH quotes the password: the
@@ -23,18 +24,6 @@ static hf_status refused(const hf_address *address, const char *what, const redi
     int length = told ? 0 : (int)strcspn(reply->str, "'`\"");
     return hf_fail(HF_EAUTH, "%s refused the user or the password: %.*s", address->shown,
                    length < 200 ? length : 200, reply->str);
-}
-
-static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
-                           int count, const char **words) {
-    redisReply *reply;
-    hf_status status = hf_connection_ask(connection, deadline, &reply, count, words);
-    if (status != HF_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
-        status = refused(address, words[0], reply);
-    freeReplyObject(reply);
-    return status;
 }
 
 static hf_status too_old(const hf_address *address, const char *version) {
@@ -57,7 +46,7 @@ static bool introduce(hf_connection *connection) {
 static hf_status check_version(hf_connection *connection, const hf_address *address,
                                const char *version) {
     int major, minor;
-    if (sscanf(version, "%d.%d", &major, &minor) != 2)
+    if (version == NULL || sscanf(version, "%d.%d", &major, &minor) != 2)
         return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
     if (major < 6 || (major == 6 && minor < 2))
         return too_old(address, version);
@@ -91,26 +80,7 @@ static hf_status check_hello(hf_connection *connection, const hf_address *addres
         return check_info(connection, address, deadline);
     if (reply->type != REDIS_REPLY_ARRAY)
         return refused(address, "HELLO", reply);
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
-            strcmp(name->str, "version") == 0)
-            return check_version(connection, address, value->str);
-    }
-    return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
-}
-
-/* AUTH [user] password; *count is 0 if there is no password. The caller frees the secret. */
-static hf_status auth(const hf_address *address, const char *words[3], int *count, char **secret) {
-    hf_status status = hf_address_secret(address, secret);
-    *count = 0;
-    if (status != HF_OK || *secret == NULL)
-        return status;
-    words[(*count)++] = "AUTH";
-    if (address->user != NULL)
-        words[(*count)++] = address->user;
-    words[(*count)++] = *secret;
-    return HF_OK;
+    return check_version(connection, address, hf_reply_field(reply, "version"));
 }
 
 /* A replica, or a master that is being demoted, must not be taken for the master. */
@@ -122,24 +92,6 @@ static hf_status check_role(const hf_address *address, const redisReply *reply) 
         strcmp(reply->element[0]->str, "master") != 0)
         return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
     return HF_OK;
-}
-
-/* A password that was sent does not stay in a buffer that lives on. */
-static void wipe(hf_connection *connection) {
-    memset(connection->output.data, 0, connection->output.capacity);
-}
-
-hf_status hf_login_authenticate(hf_connection *connection, const hf_address *address,
-                                int64_t deadline) {
-    const char *words[3];
-    char *secret = NULL;
-    int count;
-    hf_status status = auth(address, words, &count, &secret);
-    if (status == HF_OK && count > 0)
-        status = expect_ok(connection, address, deadline, count, words);
-    hf_secret_free(secret);
-    wipe(connection);
-    return status;
 }
 
 /* The commands of the log-in, sent in one write, in the order of their answers. */
@@ -192,37 +144,30 @@ static hf_status check_list(hf_connection *connection, const hf_address *address
     return status;
 }
 
-static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
-                             bool sent[GREETINGS]) {
+/* Queue those that are needed. needs HF_ASKS_ONLY: nothing but the password. */
+static bool append_greetings(hf_connection *connection, const hf_address *address,
+                             const char *secret, int needs, bool sent[GREETINGS]) {
     char number[16];
-    const char *hello[] = {"HELLO", "2", "SETNAME", address->options.client_name};
-    const char *role[] = {"ROLE"}, *choose[] = {"SELECT", number};
-    const char *info[] = {"INFO", "server"}, *get[] = {"GET", HF_MEMBERS_KEY};
+    const bool logs_in = needs != HF_ASKS_ONLY, named = address->user != NULL;
+    struct {
+        bool sent;
+        int count;
+        const char *words[4];
+    } greetings[] = {
+        [AUTH] = {secret != NULL, named ? 3 : 2, {"AUTH", named ? address->user : secret, secret}},
+        [HELLO] = {logs_in, 4, {"HELLO", "2", "SETNAME", address->options.client_name}},
+        [ROLE] = {needs == HF_NEEDS_MASTER, 1, {"ROLE"}},
+        [SELECT] = {logs_in && address->database != 0, 2, {"SELECT", number}},
+        [RUN] = {logs_in && address->members != NULL, 2, {"INFO", "server"}},
+        [LIST] = {logs_in && address->members != NULL, 2, {"GET", HF_MEMBERS_KEY}},
+    };
     snprintf(number, sizeof number, "%d", address->database);
-    sent[HELLO] = true;
-    sent[ROLE] = needs == HF_NEEDS_MASTER;
-    sent[SELECT] = address->database != 0;
-    sent[RUN] = sent[LIST] = address->members != NULL;
-    return hf_connection_append_words(connection, 4, hello, NULL) &&
-           (!sent[ROLE] || hf_connection_append_words(connection, 1, role, NULL)) &&
-           (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL)) &&
-           (!sent[RUN] || hf_connection_append_words(connection, 2, info, NULL)) &&
-           (!sent[LIST] || hf_connection_append_words(connection, 2, get, NULL));
-}
-
-static hf_status append_log_in(hf_connection *connection, const hf_address *address, int needs,
-                               bool sent[GREETINGS]) {
-    const char *words[3];
-    char *secret = NULL;
-    int count;
-    hf_status status = auth(address, words, &count, &secret);
-    if (status != HF_OK)
-        return status;
-    sent[AUTH] = count > 0;
-    bool ok = (count == 0 || hf_connection_append_words(connection, count, words, NULL)) &&
-              append_greetings(connection, address, needs, sent);
-    hf_secret_free(secret);
-    return ok ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
+    bool ok = true;
+    for (int i = 0; i < GREETINGS && ok; i++)
+        if ((sent[i] = greetings[i].sent))
+            ok = hf_connection_append_words(connection, greetings[i].count, greetings[i].words,
+                                            NULL);
+    return ok;
 }
 
 static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
@@ -250,19 +195,27 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
                         int64_t deadline) {
     bool sent[GREETINGS] = {false};
     redisReply *replies[GREETINGS] = {NULL};
-    if (needs == HF_ASKS_ONLY)
-        return HF_OK;
-    hf_status status = append_log_in(connection, address, needs, sent), checked = HF_OK;
+    char *secret = NULL;
+    hf_status status = hf_address_secret(address, &secret), checked = HF_OK;
+    if (status == HF_OK && !append_greetings(connection, address, secret, needs, sent))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    hf_secret_free(secret);
     for (int i = 0; i < GREETINGS && status == HF_OK; i++)
         if (sent[i])
             status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
-    wipe(connection); /* before a check queues more */
+    /* No password stays in a buffer that lives on. Before a check queues more. */
+    memset(connection->output.data, 0, connection->output.capacity);
     for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
         if (replies[i] != NULL)
             checked = check_greeting(connection, address, i, replies[i], deadline);
     for (int i = 0; i < GREETINGS; i++)
         freeReplyObject(replies[i]);
     return checked != HF_OK ? checked : status;
+}
+
+hf_status hf_login_authenticate(hf_connection *connection, const hf_address *address,
+                                int64_t deadline) {
+    return log_in(connection, address, HF_ASKS_ONLY, deadline);
 }
 
 hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs, int64_t deadline,
@@ -272,17 +225,15 @@ hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs,
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
-    status = log_in(connection, address, needs, deadline);
-    if (status != HF_OK) {
-        bool garbled = connection->redis->err != 0 || connection->redis->reader->err != 0;
-        if (status == HF_ECONNECT || (status == HF_EPROTOCOL && garbled)) {
-            char text[300];
-            snprintf(text, sizeof text, "%s", hf_error_message());
-            hf_fail(status, "cannot log in to %s: %s", address->shown, text);
-        }
-        hf_connection_close(connection);
-        return status;
+    if (needs != HF_ASKS_ONLY)
+        status = log_in(connection, address, needs, deadline);
+    if (status == HF_OK) {
+        *connection_out = connection;
+        return HF_OK;
     }
-    *connection_out = connection;
-    return HF_OK;
+    bool garbled = connection->redis->err != 0 || connection->redis->reader->err != 0;
+    if (status == HF_ECONNECT || (status == HF_EPROTOCOL && garbled))
+        hf_explain("cannot log in to %s: %s", address->shown, hf_error_message());
+    hf_connection_close(connection);
+    return status;
 }

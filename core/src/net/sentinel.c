@@ -1,11 +1,11 @@
 #include "net/sentinel.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/login.h"
+#include "protocol/answers.h"
 #include "protocol/errors.h"
 
 /* An event that has begun to arrive is complete within this time. */
@@ -30,19 +30,14 @@ void hf_sentinel_close(hf_sentinel *sentinel) {
     hf_address_unmake(&sentinel->address);
 }
 
-static hf_status explain_failure(const hf_sentinel *sentinel, hf_status status) {
-    char text[300];
-    snprintf(text, sizeof text, "%s", hf_error_message());
-    return hf_fail(status, "cannot ask the sentinel %s: %s", sentinel->address.shown, text);
-}
-
 /* Ask without a password, then with the URL's if the sentinel wants one. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
                               int64_t deadline, int count, const char **words,
                               redisReply **reply_out) {
     hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
     if (status != HF_OK)
-        return explain_failure(sentinel, status);
+        return hf_fail(status, "cannot ask the sentinel %s: %s", sentinel->address.shown,
+                       hf_error_message());
     if ((*reply_out)->type != REDIS_REPLY_ERROR)
         return HF_OK;
     hf_error_class((*reply_out)->str, &status);
@@ -61,24 +56,15 @@ static bool is_place(const redisReply *reply) {
            reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-/* In the answer to SENTINEL MASTER: names and values. */
-static int64_t read_epoch(const redisReply *reply) {
-    for (size_t i = 0; i + 1 < reply->elements; i += 2)
-        if (reply->element[i]->type == REDIS_REPLY_STRING &&
-            reply->element[i + 1]->type == REDIS_REPLY_STRING &&
-            strcmp(reply->element[i]->str, "config-epoch") == 0)
-            return atoll(reply->element[i + 1]->str);
-    return 0;
-}
-
 /* Asked after the address, so that no master is taken for one of an older epoch. (This answer has
  * an address, too, but for a while the one before the failover.) */
 static hf_status ask_epoch(const hf_sentinel *sentinel, int64_t deadline, int64_t *epoch) {
     redisReply *reply;
     const char *words[] = {"SENTINEL", "MASTER", sentinel->all->service};
     hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
+    const char *text = status == HF_OK ? hf_reply_field(reply, "config-epoch") : NULL;
     if (status == HF_OK)
-        *epoch = read_epoch(reply);
+        *epoch = text != NULL ? atoll(text) : 0;
     freeReplyObject(reply);
     return status;
 }

@@ -105,6 +105,15 @@ bool hf_reply_text(const redisReply *reply, const char **text, size_t *length) {
     return true;
 }
 
+const char *hf_reply_field(const redisReply *reply, const char *name) {
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (reply->element[i]->type == REDIS_REPLY_STRING &&
+            reply->element[i + 1]->type == REDIS_REPLY_STRING &&
+            strcmp(reply->element[i]->str, name) == 0)
+            return reply->element[i + 1]->str;
+    return NULL;
+}
+
 /* <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>, a note, the bytes. */
 bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record) {
     const char *head, *of_hold;

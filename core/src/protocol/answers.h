@@ -62,6 +62,9 @@ int64_t hf_reply_number(const redisReply *reply);
 /* A string, in the reply. False: the reply is none. */
 bool hf_reply_text(const redisReply *reply, const char **text, size_t *length);
 
+/* The string behind that name, in a reply of names and values; NULL: it has none. */
+const char *hf_reply_field(const redisReply *reply, const char *name);
+
 /* HF_EPROTOCOL, for a reply that this script or command never gives. */
 hf_status hf_unexpected(const char *what);
 
