@@ -95,6 +95,11 @@ static void test_every_row(void **state) {
          pinned(in_cluster(error(HF_AFTER_LOAD))),
          {.what = AGAIN},
          {.whole = true}},
+        {"NOSCRIPT, and no time to send the text",
+         NEW,
+         with_ms_left(error(HF_AFTER_LOAD), 10),
+         {.what = FAIL, .late = true},
+         {.whole = true}},
         {"NOSCRIPT to the whole text",
          {.whole = true},
          error(HF_AFTER_LOAD),
@@ -292,10 +297,11 @@ static void test_every_row(void **state) {
         const hf_course *after = &rows[i].after;
         bool same = step.what == wanted->what && step.pause_ms == wanted->pause_ms &&
                     step.look == wanted->look && step.leave == wanted->leave &&
-                    step.circle == wanted->circle;
+                    step.circle == wanted->circle && step.late == wanted->late;
         if (!same)
-            fail_msg("%s: step %d, %lld ms, look %d, leave %d, circle %d", rows[i].what,
-                     (int)step.what, (long long)step.pause_ms, step.look, step.leave, step.circle);
+            fail_msg("%s: step %d, %lld ms, look %d, leave %d, circle %d, late %d", rows[i].what,
+                     (int)step.what, (long long)step.pause_ms, step.look, step.leave, step.circle,
+                     step.late);
         same = course.node == after->node && course.asking == after->asking &&
                course.whole == after->whole && course.split == after->split &&
                course.doubtful == after->doubtful && course.redirections == after->redirections &&

@@ -122,15 +122,23 @@ static bool stays(const hf_outcome *outcome) {
 static bool may_go_on(const hf_outcome *outcome, const hf_step *step) {
     bool follows = outcome->met == HF_MET_ERROR &&
                    (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;
-    if (outcome->hurried && !follows)
-        return false;
+    return follows || !outcome->hurried;
+}
+
+static bool has_time(const hf_outcome *outcome, const hf_step *step) {
     int64_t needs = (step->what == HF_STEP_ALONE ? 0 : step->pause_ms) + ATTEMPT_MS;
     return hf_until(outcome->deadline, outcome->now) > needs;
 }
 
 hf_step hf_course_next(hf_course *course, const hf_outcome *outcome) {
     hf_step step = wanted(course, outcome);
-    if (step.what != HF_STEP_FAIL && (stays(outcome) || !may_go_on(outcome, &step)))
+    if (step.what == HF_STEP_FAIL)
+        return step;
+    bool barred = stays(outcome) || !may_go_on(outcome, &step), timely = has_time(outcome, &step);
+    /* The error only asked for the script's text. */
+    step.late =
+        !barred && !timely && outcome->met == HF_MET_ERROR && outcome->after == HF_AFTER_LOAD;
+    if (barred || !timely)
         step.what = HF_STEP_FAIL;
     return step;
 }

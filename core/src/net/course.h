@@ -46,6 +46,7 @@ typedef struct hf_step {
     bool look;        /* another node may serve it by now: ask the nodes */
     bool leave;       /* the server is useless: close the connections to it */
     bool circle;      /* it fails because of too many redirections */
+    bool late;        /* or because no time is left to do what the server asks for */
 } hf_step;
 
 /* The most redirections of one request in a row. */

@@ -141,11 +141,6 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
     }
 }
 
-static hf_status explain_circle(const hf_links *links) {
-    return hf_fail(HF_ESERVER, "%s: redirected %d times, because its nodes do not agree",
-                   links->transport->shown, HF_REDIRECTIONS_MAX);
-}
-
 /* The form with one key, if there is one. */
 static bool send_alone(hf_task *task) {
     hf_request alone;
@@ -210,10 +205,9 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     hf_step step = hf_course_next(&task->course, outcome);
     if (step.look)
         hf_discovery_look(links->discovery);
-    if (step.circle)
-        status = explain_circle(links);
     if (step.what == HF_STEP_FAIL) {
-        fail_task(links, task, status);
+        fail_task(links, task,
+                  hf_transport_ended(links->transport, &step, task->request.slot, status));
     } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {

@@ -220,18 +220,14 @@ hf_status hf_transport_read_error(hf_transport *transport, const char *shown, in
 
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             int64_t now, hf_answer *answer, hf_outcome *outcome) {
-    hf_status status;
-    if (!connection->joint.on && !append(connection, trip)) {
-        hf_pool_give(transport->pool, connection, false);
-        outcome->met = HF_MET_ERROR;
-        outcome->after = HF_AFTER_FAIL;
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    if (!hf_brake_engage(trip->brake, hf_connection_fd(connection))) {
+    hf_status status = HF_OK;
+    if (!connection->joint.on && !append(connection, trip))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    else if (!hf_brake_engage(trip->brake, hf_connection_fd(connection)))
+        status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
+    if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
-        outcome->met = HF_MET_ERROR;
-        outcome->after = HF_AFTER_FAIL;
-        return hf_fail(HF_ECONNECT, "the request was given up before it was sent");
+        return status;
     }
     answer->sent_at = now;
     answer->node = trip->course.node;
@@ -285,8 +281,8 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     hf_status status = take(transport, trip, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
-    outcome->met = status == HF_ECONNECT && trip->brake == NULL ? HF_MET_NOBODY : HF_MET_ERROR;
-    outcome->after = HF_AFTER_FAIL;
+    if (status == HF_ECONNECT && trip->brake == NULL)
+        outcome->met = HF_MET_NOBODY;
     return status;
 }
 
@@ -305,23 +301,30 @@ void hf_transport_pause(int64_t ms) {
 }
 
 hf_status hf_transport_unknown(const hf_transport *transport) {
-    char why[300];
     HF_MARK("M3");
-    snprintf(why, sizeof why, "%s", hf_error_message());
     return hf_fail(HF_EUNKNOWN,
                    "the answer of %s was lost, and the request may have been carried out: %s",
-                   transport->shown, why);
+                   transport->shown, hf_error_message());
+}
+
+hf_status hf_transport_ended(const hf_transport *transport, const hf_step *step, unsigned slot,
+                             hf_status status) {
+    if (step->circle)
+        hf_explain(
+            "%s: redirected %d times, because its nodes do not agree on which of them serves "
+            "slot %u",
+            transport->shown, HF_REDIRECTIONS_MAX, slot);
+    if (step->late)
+        status = hf_fail(HF_ECONNECT,
+                         "%s: the time was over before the request could be sent with its script",
+                         transport->shown);
+    return status;
 }
 
 /* End the call with the last error. */
 static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_status status,
                            const hf_step *step) {
-    const char *shown = transport->shown;
-    if (step->circle)
-        hf_fail(status,
-                "%s: redirected %d times, because its nodes do not agree on which of them serves "
-                "slot %u",
-                shown, HF_REDIRECTIONS_MAX, trip->request->slot);
+    status = hf_transport_ended(transport, step, trip->request->slot, status);
     if (trip->explains && hf_error_permission(hf_error_message()))
         hf_transport_explain(transport, trip->request, trip->deadline);
     return trip->course.doubtful ? hf_transport_unknown(transport) : status;
@@ -329,7 +332,9 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     for (;;) {
-        hf_outcome outcome = {.to = -1,
+        hf_outcome outcome = {.met = HF_MET_ERROR, /* unless the attempt meets something else */
+                              .after = HF_AFTER_FAIL,
+                              .to = -1,
                               .clustered = hf_discovery_clustered(transport->discovery),
                               .deadline = trip->deadline};
         hf_status status = attempt(transport, trip, answer, &outcome);

@@ -77,6 +77,11 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome);
 
+/* The status of a request that the step ends after an error, with the message if the error does not
+ * say why. */
+hf_status hf_transport_ended(const hf_transport *transport, const hf_step *step, unsigned slot,
+                             hf_status status);
+
 /* Pause for half of this up to all of it. */
 void hf_transport_pause(int64_t ms);
 #endif

@@ -214,6 +214,29 @@ static void test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_i
     proxy_stop(way);
 }
 
+/* The server does not know the script, and there is no time to send it. */
+static void test_a_request_without_time_to_send_its_script_says_so(void **state) {
+    hf_hold *hold;
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 2000);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    warm_up(client);
+    for (int started = 0; started < 2; started++) {
+        TELL("SCRIPT FLUSH");
+        atomic_store(&way->delay_ms, 247);
+        if (started)
+            assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+        assert_status(started ? next_of(client).status : hf_lock_acquire(lock, 0, &hold),
+                      HF_ECONNECT);
+        assert_message("the time was over before the request could be sent with its script");
+        atomic_store(&way->delay_ms, 0);
+    }
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+}
+
 /* Their renewals go apart, and cost little more. */
 static void test_clients_that_began_together_do_not_renew_together(void **state) {
     enum { CLIENTS = 16, LEASE = 9000, ROUNDS = 15, SLICE = 100 };
@@ -257,6 +280,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
         TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
+        TEST(test_a_request_without_time_to_send_its_script_says_so),
         TEST(test_clients_that_began_together_do_not_renew_together),
     };
     return RUN_TESTS(tests, count, words);
