@@ -52,26 +52,23 @@ static void set_asked(hf_channel *channel, bool asked) {
 
 #define NAMED(at) HF_OF(hf_channel, by_name, at)
 
-static bool has_name(const hf_channel *channel, const char *name, size_t length) {
-    return channel->length == length && memcmp(channel->name, name, length) == 0;
-}
-
 static hf_channel *find_channel(hf_links *links, const char *name, size_t length) {
-    hf_channel *own = links->own;
-    if (!hf_discovery_clustered(links->discovery))
-        return own != NULL && has_name(own, name, length) ? own : NULL;
     HF_EACH_OF(at, &links->channels, hf_hash(0, name, length))
-    if (has_name(NAMED(at), name, length))
+    if (NAMED(at)->length == length && memcmp(NAMED(at)->name, name, length) == 0)
         return NAMED(at);
     return NULL;
 }
 
-static hf_channel *make_channel(const hf_bytes *name) {
+static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *name) {
     hf_channel *channel = name->failed ? NULL : calloc(1, sizeof *channel + name->length + 1);
-    if (channel != NULL) {
-        channel->length = name->length;
-        memcpy(channel->name, name->data, name->length);
-    }
+    if (channel == NULL)
+        return NULL;
+    channel->slot = slot;
+    channel->length = name->length;
+    memcpy(channel->name, name->data, name->length);
+    hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name->data, name->length));
+    hf_link *link = hf_link_of(links, slot);
+    put_channel(channel, link, &link->unasked);
     return channel;
 }
 
@@ -85,31 +82,28 @@ static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
     return channel;
 }
 
-/* The lock's channel in a cluster, or NULL; and its name, which the caller frees. */
-static hf_channel *find_sharded(hf_links *links, const hf_names *names, hf_bytes *name) {
-    hf_bytes_init(name);
-    hf_names_channel(names, true, links->client_id, name);
-    return name->failed ? NULL : find_channel(links, name->data, name->length);
+/* The lock's channel; or NULL: it has none, or if it is to be made there is no memory. */
+static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make) {
+    hf_bytes name;
+    if (links->own != NULL)
+        return links->own;
+    hf_bytes_init(&name);
+    hf_names_channel(names, hf_discovery_clustered(links->discovery), links->client_id, &name);
+    hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
+    if (channel == NULL && make)
+        channel = make_channel(links, names->slot, &name);
+    if (!hf_discovery_clustered(links->discovery))
+        links->own = channel;
+    hf_bytes_free(&name);
+    return channel;
 }
 
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
-    hf_bytes name;
-    if (!hf_discovery_clustered(links->discovery))
-        return comes_from(links->own, names);
-    hf_channel *channel = find_sharded(links, names, &name);
-    if (channel == NULL && (channel = make_channel(&name)) != NULL) {
-        channel->slot = names->slot;
-        hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name.data, name.length));
-        hf_link *link = hf_link_of(links, channel->slot);
-        put_channel(channel, link, &link->unasked);
-    }
-    hf_bytes_free(&name);
-    return comes_from(channel, names);
+    return comes_from(channel_of(links, names, true), names);
 }
 
 static void destroy_channel(hf_channel *channel) {
-    if (channel != NULL)
-        hf_names_drop(channel->names);
+    hf_names_drop(channel->names);
     free(channel);
 }
 
@@ -134,11 +128,7 @@ int64_t hf_channel_patience(const hf_channel *channel) {
 }
 
 bool hf_grants_come(hf_links *links, const hf_names *names) {
-    hf_bytes name;
-    if (!hf_discovery_clustered(links->discovery))
-        return hf_channel_works(links->own);
-    const hf_channel *channel = find_sharded(links, names, &name);
-    hf_bytes_free(&name);
+    const hf_channel *channel = channel_of(links, names, false);
     return channel != NULL && hf_channel_works(channel);
 }
 
@@ -151,21 +141,7 @@ void hf_channel_want(hf_links *links, hf_channel *channel) {
     links->listener->wake(links);
 }
 
-bool hf_channels_begin(hf_links *links) {
-    hf_bytes name;
-    if (hf_discovery_clustered(links->discovery))
-        return true; /* each tag will have its own */
-    hf_bytes_init(&name);
-    hf_names_channel(NULL, false, links->client_id, &name);
-    links->own = make_channel(&name);
-    hf_bytes_free(&name);
-    if (links->own != NULL)
-        put_channel(links->own, &links->first, &links->first.unasked);
-    return links->own != NULL;
-}
-
 void hf_channels_end(hf_links *links) {
-    destroy_channel(links->own);
     for (hf_entry *at = hf_index_after(&links->channels, NULL), *next; at != NULL; at = next) {
         next = hf_index_after(&links->channels, at);
         destroy_channel(NAMED(at));

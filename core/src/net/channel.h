@@ -23,9 +23,6 @@ typedef struct hf_channel {
     char name[];
 } hf_channel;
 
-/* A single server's channel is made here; a cluster's are made as they are needed. False: no
- * memory. */
-bool hf_channels_begin(hf_links *links);
 void hf_channels_end(hf_links *links);
 
 /* The channel for grants of that lock, made if there is none; NULL: no memory. */

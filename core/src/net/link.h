@@ -142,8 +142,8 @@ struct hf_links {
     unsigned change;        /* the discovery's, when tasks and channels were last sorted by it */
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
     bool closed;            /* no task is accepted */
-    struct hf_channel *own; /* of a single server */
-    hf_index channels;      /* of a cluster, by name */
+    struct hf_channel *own; /* of a single server, from its first use on */
+    hf_index channels;      /* all, by name */
 };
 
 /* The link to that node, or NULL. */

@@ -17,9 +17,7 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
     links->first.version = hf_discovery_version(transport->discovery, 0);
     links->first.overdue_at = links->first.silent_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &links->first.item);
-    if (!hf_timer_reserve(timers) || !hf_channels_begin(links))
-        return hf_fail(HF_ENOMEM, "no memory");
-    return HF_OK;
+    return hf_timer_reserve(timers) ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
 }
 
 static void close_link(hf_links *links, hf_link *link) {
