@@ -24,22 +24,23 @@ struct hf_tls_session {
 
 static const int RETRY = BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY;
 
-static int socket_write(BIO *bio, const char *bytes, int size) {
-    const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    ssize_t count = send(session->fd, bytes, (size_t)size, session->flags | MSG_NOSIGNAL);
+static int moved(BIO *bio, ssize_t count, int way) {
     hf_ssl.BIO_clear_flags(bio, RETRY);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_WRITE);
+        hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | way);
     return (int)count;
+}
+
+static int socket_write(BIO *bio, const char *bytes, int size) {
+    const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
+    return moved(bio, send(session->fd, bytes, (size_t)size, session->flags | MSG_NOSIGNAL),
+                 BIO_FLAGS_WRITE);
 }
 
 static int socket_read(BIO *bio, char *bytes, int size) {
     const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    ssize_t count = recv(session->fd, bytes, (size_t)size, session->flags & ~MSG_NOSIGNAL);
-    hf_ssl.BIO_clear_flags(bio, RETRY);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_READ);
-    return (int)count;
+    return moved(bio, recv(session->fd, bytes, (size_t)size, session->flags & ~MSG_NOSIGNAL),
+                 BIO_FLAGS_READ);
 }
 
 static long socket_control(BIO *bio, int command, long number, void *pointer) {
@@ -90,12 +91,12 @@ hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
     if (status != HF_OK)
         return status;
     hf_tls *tls = calloc(1, sizeof *tls);
-    if (tls == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    tls->context = hf_ssl.SSL_CTX_new(hf_ssl.TLS_client_method());
-    tls->socket =
-        hf_ssl.BIO_meth_new(hf_ssl.BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast socket");
-    if (tls->context == NULL || tls->socket == NULL) {
+    if (tls != NULL) {
+        tls->context = hf_ssl.SSL_CTX_new(hf_ssl.TLS_client_method());
+        tls->socket = hf_ssl.BIO_meth_new(hf_ssl.BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
+                                          "holdfast socket");
+    }
+    if (tls == NULL || tls->context == NULL || tls->socket == NULL) {
         hf_tls_free(tls);
         return hf_fail(HF_ENOMEM, "no memory for TLS");
     }
@@ -108,12 +109,11 @@ hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
     hf_ssl.SSL_CTX_ctrl(tls->context, SSL_CTRL_MODE,
                         SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     status = load(address, tls->context);
-    if (status != HF_OK) {
+    if (status == HF_OK)
+        *tls_out = tls;
+    else
         hf_tls_free(tls);
-        return status;
-    }
-    *tls_out = tls;
-    return HF_OK;
+    return status;
 }
 
 void hf_tls_free(hf_tls *tls) {
