@@ -802,9 +802,12 @@ hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how) {
     return HF_OK;
 }
 
-int64_t hf_op_score_locked(const hf_client *client, int64_t number) {
+int64_t hf_op_score(hf_client *client, int64_t number) {
+    hf_client_lock(client);
     const hf_news *news = hf_news_find_locked(client, number);
-    return news != NULL && news->op != NULL ? news->op->score : 0;
+    int64_t score = news != NULL && news->op != NULL ? news->op->score : 0;
+    hf_client_unlock(client);
+    return score;
 }
 
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
@@ -840,7 +843,7 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     if (op == NULL || (op->queue == NULL && op->ballot == NULL))
         status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
     else if (op->ballot != NULL)
-        client->quorum->ways->cancel(op, HF_ECANCELED);
+        client->quorum->ways->cancel(op);
     else if (!op->canceled)
         withdraw_op(op, HF_ECANCELED);
     if (op != NULL && status == HF_ENOTHELD) /* it is confirmed, and may be one of several */

@@ -31,7 +31,7 @@ typedef struct hf_voting {
 /* Otherwise than HF_OK the hold stays the caller's. */
 hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how);
 /* The first place in the queue of the started acquire with that number; 0: not known. */
-int64_t hf_op_score_locked(const hf_client *client, int64_t number);
+int64_t hf_op_score(hf_client *client, int64_t number);
 
 /* The parts of a started acquire. A hold with the options of the lock and of the acquire, checked.
  * Without the mutex. */

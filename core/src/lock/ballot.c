@@ -52,7 +52,7 @@ typedef struct vote {
 struct hf_ballot {
     hf_item item;
     hf_client *client;
-    hf_hold *like;  /* what a vote is like; with a reference, and not acquired */
+    hf_hold *like;  /* what a vote is like: the first that stands on it; with a reference */
     hf_op *op;      /* while it acquires */
     hf_hold *holds; /* the caller's, by `beside`: those that nest in the first, too */
     char tag[HF_ID_LENGTH / 2 + 1];
@@ -351,20 +351,12 @@ static int64_t recheck_after(int64_t ms) {
     return hf_after(hf_now(), hf_jitter(ms - ms / 4, ms + 1));
 }
 
-/* Where its first place is, for when it has to move. */
-static void learn_score(struct hf_ballot *ballot) {
-    hf_client *client = ballot->line->hold->client;
-    hf_client_lock(client);
-    ballot->score = hf_op_score_locked(client, hf_call_number(ballot->line));
-    hf_client_unlock(client);
-}
-
 static void line_up(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
     ballot->waited = true;
     ballot->head_at = 0;
-    if (ballot->line != NULL && ballot->score == 0)
-        learn_score(ballot);
+    if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */
+        ballot->score = hf_op_score(ballot->line->hold->client, hf_call_number(ballot->line));
     if (ballot->line != NULL && ballot->line->at != office && office != ALL)
         hf_call_abandon(&ballot->line);
     if (ballot->line == NULL && office != ALL) {
@@ -384,7 +376,7 @@ static void line_up(struct hf_ballot *ballot) {
 }
 
 static void time_is_up(struct hf_ballot *ballot) {
-    if (ballot->reached < majority_of(ballot))
+    if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot))
         end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     else
         end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
@@ -413,21 +405,14 @@ static void go_on_as_head(struct hf_ballot *ballot) {
 
 /* No majority can say yes any more. */
 static void came_to_nothing(struct hf_ballot *ballot) {
-    const hf_op *op = ballot->op;
-    bool first = ballot->votes[ballot->office].hold != NULL;
+    bool first = ballot->votes[ballot->office].hold != NULL, tries = ballot->op->timeout_ms == 0;
+    bool again = first && ballot->rounds <= TRY_ROUNDS && ballot->reached >= majority_of(ballot) &&
+                 hf_now() < hf_after(ballot->op->since, TRY_MS);
     ballot->asks = false;
-    if (hf_masters_refuse(ballot->client)) {
-        end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
-    } else if (ballot->time == LAST) {
+    if (ballot->time == LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
         time_is_up(ballot);
-    } else if (op->timeout_ms == 0) {
-        bool again = first && ballot->rounds <= TRY_ROUNDS &&
-                     hf_now() < hf_after(op->since, TRY_MS) &&
-                     ballot->reached >= majority_of(ballot);
-        if (again)
-            pause_for(ballot, INT64_C(1) << ballot->rounds);
-        else
-            time_is_up(ballot);
+    } else if (tries) {
+        pause_for(ballot, INT64_C(1) << ballot->rounds);
     } else if (first && ballot->line == NULL) {
         go_on_as_head(ballot);
     } else {
@@ -564,8 +549,8 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             time_is_up(ballot);
             return;
         }
-        if (ballot->line != NULL &&
-            ballot->time == IN_TIME) { /* which tells who has it; but not for long */
+        if (ballot->line != NULL && ballot->time == IN_TIME) {
+            /* Which tells who has it; but not for long. */
             const hf_master *master = master_of(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
             ballot->time = LATE;
@@ -782,16 +767,12 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
 static struct hf_ballot *new_ballot(hf_op *op) {
     hf_client *client = op->hold->client;
     struct hf_ballot *ballot = calloc(1, sizeof *ballot);
-    if (ballot == NULL)
-        return NULL;
-    ballot->like = hf_hold_like(op->hold);
-    if (ballot->like == NULL || !hf_timer_reserve(&client->timers)) {
-        if (ballot->like != NULL)
-            hf_hold_drop(ballot->like);
+    if (ballot == NULL || !hf_timer_reserve(&client->timers)) {
         free(ballot);
         return NULL;
     }
     ballot->client = client;
+    ballot->like = hf_hold_grab(op->hold);
     ballot->op = op;
     ballot->timer.fire = ballot_due;
     memcpy(ballot->tag, op->hold->id + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2);
@@ -883,9 +864,8 @@ static void run(hf_op *op, bool interruptible) {
             status = hf_op_sleep_locked(op, interruptible, &listens);
         if (status != HF_OK && op->ballot != NULL)
             end(op->ballot, status, false);
-        else if (status != HF_OK &&
-                 op->status == HF_OK) /* the caller wants to hear of the signal */
-            hf_op_finish_locked(op, status);
+        else if (status != HF_OK && op->status == HF_OK)
+            hf_op_finish_locked(op, status); /* the caller wants to hear of the signal */
     }
 }
 
@@ -909,7 +889,7 @@ static bool begin_started(hf_op *op, int64_t pause_ms) {
     return true;
 }
 
-static void cancel(hf_op *op, hf_status status) { end(op->ballot, status, false); }
+static void cancel(hf_op *op) { end(op->ballot, HF_ECANCELED, false); }
 
 /* ------------------------------------------------------------ While it is held */
 
@@ -970,8 +950,8 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     }
     hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
     if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
-        leave(hold,
-              HF_PARTING_ENDS); /* others nest in it, or it in another, and these have the votes */
+        /* Others nest in it, or it in another, and these have the votes. */
+        leave(hold, HF_PARTING_ENDS);
         if (kind == HF_ROUND_KEEP && hf_after(hf_now(), duration_ms) > outer->least_until)
             outer->least_until = hf_after(hf_now(), duration_ms);
         told(context, HF_OK);
@@ -1021,7 +1001,7 @@ static void close_all(hf_client *client) {
     HF_EACH(at, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, at);
         if (ballot->op != NULL && ballot->op->started)
-            end(ballot, HF_ECANCELED, false);
+            cancel(ballot->op);
         else if (ballot->op != NULL)
             hf_op_notify_locked(ballot->op); /* its thread ends it */
         else

@@ -708,13 +708,14 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
         mine->status = hf_unexpected("acquire");
         return OVER;
     }
-    if (standing.state == HF_STANDS_HELD && standing.fence == hold->fence) {
-        mine->status = hold->state == HF_STATE_HELD ? HF_OK : hf_hold_explain_not_held(hold);
+    bool stands = standing.state == HF_STANDS_HELD, counts = hold->state == HF_STATE_HELD;
+    if (stands && standing.fence == hold->fence) {
+        mine->status = counts ? HF_OK : hf_hold_explain_not_held(hold);
         return OVER;
     }
-    if (standing.state == HF_STANDS_HELD && hold->state == HF_STATE_HELD)
+    if (stands && counts)
         hold->out++; /* it was begun anew: whatever has its id is given back */
-    if (hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
+    if (counts && hf_hold_is_listed(hold))
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
     mine->status = hf_hold_explain_gone(hold);
     return OVER;

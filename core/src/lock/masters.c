@@ -48,18 +48,12 @@ void hf_call_abandon(hf_call **of) {
         hf_op_cancel(call->hold->client, hf_call_number(call));
 }
 
-void hf_vote_undo(hf_hold *vote) {
-    hf_client_lock(vote->client);
-    hf_hold_give_up_locked(vote);
-    hf_client_unlock(vote->client);
-}
-
 void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
     hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL, NULL);
     if (call == NULL || hf_hold_release_start(vote, hf_call_number(call)) != HF_OK) {
         if (call != NULL)
             hf_call_drop(call);
-        hf_vote_undo(vote);
+        hf_hold_give_up(vote, false, 0); /* its own client does, once there is memory */
     }
     hf_hold_close(vote);
 }

@@ -40,8 +40,6 @@ void hf_call_abandon(hf_call **of);
 
 /* Give a vote back in the background. The reference is its caller's no more. */
 void hf_vote_give_back(hf_client *client, size_t at, struct hf_hold *vote);
-/* Its own client gives it back, once there is memory. */
-void hf_vote_undo(struct hf_hold *vote);
 
 /* For a short while nothing more is sent to a master that owes an answer for long: then it is
  * silent. */

@@ -35,8 +35,8 @@ typedef struct hf_ballot_ways {
     void (*run)(struct hf_op *op, bool interruptible);
     /* Begin a started acquire, after a pause. False: no memory. */
     bool (*begin)(struct hf_op *op, int64_t pause_ms);
-    /* It ends without the lock. */
-    void (*cancel)(struct hf_op *op, hf_status status);
+    /* It ends without the lock: HF_ECANCELED. */
+    void (*cancel)(struct hf_op *op);
     /* The hold's timer: a vote that is missing is asked for; or the hold is lost. */
     void (*due)(struct hf_hold *hold, int64_t now);
     /* Its deadline is what its votes say now, if it has some; lengthens: also if they say more, and

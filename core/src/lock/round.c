@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "lock/hold.h"
 #include "lock/holds.h"
 #include "lock/majority.h"
 #include "lock/thread.h"
@@ -126,7 +127,7 @@ void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
     }
     count_answer(mine, status, hf_error_last());
     if (mine->kind == HF_ROUND_RELEASE)
-        hf_vote_undo(of);
+        hf_hold_give_up(of, false, 0); /* its own client does, once there is memory */
     if (call != NULL)
         hf_call_drop(call);
 }
