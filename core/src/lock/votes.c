@@ -1,0 +1,519 @@
+#include "lock/votes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/acquire.h"
+#include "lock/hold.h"
+#include "lock/life.h"
+#include "lock/majority.h"
+#include "lock/renewal.h"
+#include "lock/thread.h"
+
+/* A vote that is missing while the lock is held is asked for after this, and then each time later.
+ */
+#define JOIN_MIN_MS 20
+#define JOIN_MAX_MS 1000
+/* In the line of a master that misses it, the hold stands before all that wait. */
+#define FIRST_SCORE 1
+
+/* --------------------------------------------------------- What they say */
+
+static int64_t deadline_of(const hf_hold *hold) {
+    hf_client_lock(hold->client);
+    int64_t deadline = hold->state == HF_STATE_HELD ? hold->validity.deadline : INT64_MIN;
+    hf_client_unlock(hold->client);
+    return deadline;
+}
+
+int64_t hf_votes_deadline(const struct hf_ballot *ballot) {
+    int64_t deadlines[HF_MASTERS_MAX];
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        const hf_hold *hold = ballot->votes[i].hold;
+        deadlines[i] = hold != NULL ? deadline_of(hold) : INT64_MIN;
+    }
+    return hf_majority_deadline(deadlines, hf_votes_masters(ballot));
+}
+
+/* Then nothing nested in it. */
+static bool is_kept(const struct hf_ballot *ballot) {
+    return ballot->holds != NULL && ballot->holds->keeps_until != 0;
+}
+
+static bool is_renewed(const struct hf_ballot *ballot) {
+    bool renewed = ballot->holds == NULL && ballot->like->terms.renew;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        renewed = renewed || hold->terms.renew;
+    return renewed;
+}
+
+/* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
+ * max_hold. */
+static void share_renewal(const struct hf_ballot *ballot) {
+    bool renew = is_renewed(ballot);
+    int64_t last = INT64_MIN;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        last = hold->validity.end > last ? hold->validity.end : last;
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_hold *of = ballot->votes[i].hold;
+        int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
+        if (of == NULL || (of->terms.renew == renew && of->validity.end == end))
+            continue;
+        hf_client_lock(of->client);
+        of->terms.renew = renew;
+        of->validity.end = HF_NO_DEADLINE;
+        hf_validity_end_by(&of->validity, end);
+        hf_renewal_plan_locked(of);
+        hf_client_unlock(of->client);
+    }
+}
+
+/* Take over what the votes say now, which their own clients renew. A hold that was once seen to
+ * have ended is lost, whatever they say later. lengthens: the caller has asked for more. */
+static void refresh(struct hf_ballot *ballot, bool lengthens) {
+    int64_t before = ballot->counted_at;
+    ballot->counted_at = hf_now();
+    if (is_kept(ballot))
+        return;
+    int64_t deadline = hf_votes_deadline(ballot);
+    if (deadline == INT64_MIN)
+        deadline = 0;
+    else if (lengthens || is_renewed(ballot))
+        ballot->most = deadline;
+    deadline = hf_earlier(deadline, ballot->most);
+    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        if (hold->validity.deadline > before)
+            hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
+}
+
+static bool still_stands(struct hf_ballot *ballot) {
+    refresh(ballot, false);
+    const hf_hold *hold = ballot->holds;
+    while (hold != NULL && hold->validity.deadline <= hf_now())
+        hold = hold->beside;
+    return hold != NULL;
+}
+
+/* ---------------------------------------------------------- Taking, and letting go */
+
+/* By asking, or by a place in line beside that. */
+void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
+    hf_vote *of = &ballot->votes[at];
+    if (of->hold != NULL) {
+        hf_vote_give_back(ballot->client, at, hold);
+        return;
+    }
+    hf_call_abandon(&of->asking);
+    if (ballot->line != NULL && ballot->line->at == at)
+        hf_call_abandon(&ballot->line);
+    of->hold = hold;
+    of->refuses = false;
+    hf_client_lock(hold->client);
+    hold->validity.lease_ms = ballot->like->validity.lease_ms;
+    hf_client_unlock(hold->client);
+    share_renewal(ballot);
+}
+
+void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_vote *of = &ballot->votes[i];
+        if (i == but)
+            continue;
+        hf_call_abandon(&of->asking);
+        if (of->hold != NULL && how == HF_PARTING_BACK)
+            hf_vote_give_back(ballot->client, i, of->hold);
+        else if (of->hold != NULL && how == HF_PARTING_ENDS)
+            hf_hold_close(of->hold);
+        else if (of->hold != NULL)
+            hf_hold_drop(of->hold);
+        *of = (hf_vote){0};
+    }
+    ballot->fence = 0;
+}
+
+void hf_votes_free(struct hf_ballot *ballot, hf_parting how) {
+    hf_client *client = ballot->client;
+    hf_call_abandon(&ballot->line);
+    hf_votes_let_go(ballot, HF_NO_MASTER, how);
+    hf_timer_clear(&client->timers, &ballot->timer);
+    hf_timer_unreserve(&client->timers);
+    hf_list_remove(&ballot->item);
+    hf_hold_drop(ballot->like);
+    free(ballot);
+}
+
+struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
+    hf_client *client = op->hold->client;
+    struct hf_ballot *ballot = calloc(1, sizeof *ballot);
+    if (ballot == NULL || !hf_timer_reserve(&client->timers)) {
+        free(ballot);
+        return NULL;
+    }
+    ballot->client = client;
+    ballot->like = hf_hold_grab(op->hold);
+    ballot->op = op;
+    ballot->acquiring = acquiring;
+    ballot->timer.fire = acquiring->due;
+    memcpy(ballot->tag, op->hold->id + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2);
+    hf_list_add_last(&client->quorum->ballots, &ballot->item);
+    op->ballot = ballot;
+    return ballot;
+}
+
+/* ----------------------------------------------------------------- Confirming */
+
+/* Give back a vote that does not confirm. That of a hold that stands stays: its loss is told. */
+static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, hf_vote *of) {
+    if (of->hold == NULL || ballot->op == NULL)
+        return;
+    hf_vote_give_back(ballot->client, at, of->hold);
+    of->hold = NULL;
+}
+
+static void confirmed(hf_call *call, const hf_completion *completion) {
+    struct hf_ballot *ballot = call->of;
+    hf_vote *of = &ballot->votes[call->at];
+    of->asking = NULL;
+    if (completion->status == HF_OK)
+        of->confirmed = call->fence;
+    else
+        drop_unconfirmed(ballot, call->at, of);
+    if (ballot->op != NULL)
+        ballot->acquiring->changed(ballot);
+}
+
+void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
+    hf_vote *of = &ballot->votes[at];
+    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, of->hold, confirmed, ballot);
+    if (call != NULL) {
+        call->fence = ballot->fence;
+        if (hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call)) == HF_OK) {
+            of->asking = call;
+            return;
+        }
+        hf_call_drop(call);
+    }
+    drop_unconfirmed(ballot, at, of);
+}
+
+/* ---------------------------------------------------------------- Asking */
+
+bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
+}
+
+/* A vote that joins a hold whose lease was extended is asked for as long. */
+static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
+    int64_t left_ms = ballot->op == NULL ? hf_until(ballot->most, hf_now()) : 0;
+    if (left_ms <= of->validity.lease_ms)
+        return;
+    hf_validity_begin(&of->validity, left_ms);
+    hf_validity_extends(&of->validity, left_ms);
+}
+
+static void vote_ended(hf_call *call, const hf_completion *completion);
+
+void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
+    hf_client *client = hf_votes_master(ballot, at)->client;
+    hf_hold *hold = hf_hold_for(client, ballot->like);
+    hf_call *call =
+        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
+    if (call == NULL) {
+        if (hold != NULL)
+            hf_hold_drop(hold);
+        return;
+    }
+    memcpy(hold->tag, ballot->tag, sizeof hold->tag);
+    hold->vote_floor = floor;
+    ask_as_long(ballot, hold);
+    hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
+    bool joins = ballot->op == NULL;
+    if (kind == HF_CALL_LINE) {
+        how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
+        how.until = joins ? HF_NO_DEADLINE : ballot->op->until;
+        how.score = joins ? FIRST_SCORE : ballot->score;
+    }
+    hf_client_lock(client);
+    hf_member_answered(ballot->client->quorum->members, at, client->links.first.pair_sent,
+                       client->links.first.pair_server);
+    hf_status status = hf_acquire_vote_locked(hold, &how);
+    hf_client_unlock(client);
+    if (status != HF_OK) {
+        hf_hold_drop(hold);
+        hf_call_drop(call);
+    } else if (kind == HF_CALL_LINE && !joins) {
+        ballot->line = call;
+    } else {
+        ballot->votes[at].asking = call;
+    }
+}
+
+/* An acquire of a vote has ended, for a hold that stands. */
+static void joined(hf_call *call, const hf_completion *completion) {
+    struct hf_ballot *ballot = call->of;
+    size_t at = call->at;
+    hf_vote *of = &ballot->votes[at];
+    of->asking = NULL;
+    /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
+    bool late = is_kept(ballot) || !still_stands(ballot);
+    if (completion->status != HF_OK) {
+        of->refuses = completion->status == HF_EBUSY;
+    } else if (late) {
+        hf_vote_give_back(ballot->client, at, completion->hold);
+    } else {
+        hf_vote_take(ballot, at, completion->hold);
+        ballot->join_ms = 0;
+        if (of->hold->fence < ballot->fence) /* it was asked before that was chosen */
+            hf_vote_confirm(ballot, at);
+    }
+}
+
+static void vote_ended(hf_call *call, const hf_completion *completion) {
+    const struct hf_ballot *ballot = call->of;
+    if (ballot->op != NULL)
+        ballot->acquiring->voted(call, completion);
+    else
+        joined(call, completion);
+}
+
+/* ------------------------------------------------------- While holds stand on them */
+
+static void plan_join(struct hf_ballot *ballot) {
+    ballot->join_ms = hf_backoff(ballot->join_ms, JOIN_MIN_MS, JOIN_MAX_MS);
+    hf_thread_timer_locked(ballot->client, &ballot->timer,
+                           hf_after(hf_now(), hf_spread(ballot->join_ms)));
+}
+
+/* Who waits keeps a master that lets it in while others have the majority: where such a master has
+ * refused the hold, the hold waits too, or each further loss of a master could end it. */
+static void ask_missing(struct hf_ballot *ballot, int64_t now) {
+    bool missing = false;
+    if (ballot->doubts || is_kept(ballot))
+        return;
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        const hf_vote *of = &ballot->votes[i];
+        missing = missing || of->hold == NULL;
+        if (of->hold == NULL && of->asking == NULL && !hf_master_is_silent(ballot->client, i, now))
+            hf_vote_acquire(ballot, of->refuses ? HF_CALL_LINE : HF_CALL_ASK, i, ballot->fence);
+    }
+    if (missing)
+        plan_join(ballot);
+}
+
+static void lose(hf_hold *hold) {
+    hf_hold_lose_locked(hold, hold->ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold));
+}
+
+static void lose_all(struct hf_ballot *ballot) {
+    for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
+        next = hold->beside;
+        if (hf_hold_is_listed(hold) && hold->state == HF_STATE_HELD)
+            lose(hold);
+    }
+}
+
+/* The others have said whether they know their votes. */
+static void doubted(void *context, hf_status status) {
+    struct hf_ballot *ballot = ((hf_hold *)context)->ballot;
+    if (ballot == NULL)
+        return;
+    ballot->doubts = false;
+    if (still_stands(ballot) && status == HF_OK)
+        ask_missing(ballot, hf_now());
+    else if (status == HF_ELOST)
+        lose_all(ballot);
+}
+
+/* A master does not know a vote any more. It may have come back empty; but a break may be under
+ * way, at each master in turn, and to join again would undo that. */
+static void doubt(struct hf_ballot *ballot) {
+    if (ballot->doubts)
+        return;
+    ballot->join_ms = 0;
+    ballot->doubts = true;
+    if (hf_votes_poll(ballot->holds, HF_ROUND_RENEW, 0, doubted, ballot->holds) != HF_OK)
+        ballot->doubts = false; /* no memory: the next look joins */
+}
+
+void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion) {
+    HF_EACH(item, &client->quorum->ballots) {
+        struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, item);
+        hf_vote *of = &ballot->votes[at];
+        if (of->hold == NULL || of->hold->number != completion->hold_number)
+            continue;
+        hf_call_abandon(&of->asking);
+        hf_hold_close(of->hold);
+        *of = (hf_vote){0};
+        ballot->gone = ballot->gone || completion->cause == HF_CAUSE_GONE;
+        if (ballot->op != NULL)
+            ballot->acquiring->changed(ballot);
+        else if (!still_stands(ballot))
+            lose_all(ballot);
+        else if (completion->cause == HF_CAUSE_GONE)
+            doubt(ballot);
+        else
+            ask_missing(ballot, hf_now());
+        return;
+    }
+}
+
+static void join_due(hf_timer *timer, int64_t now) {
+    ask_missing(HF_OF(struct hf_ballot, timer, timer), now);
+}
+
+void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
+    hf_hold *hold = ballot->op->hold;
+    bool missing = false;
+    hf_timer_clear(&ballot->client->timers, &ballot->timer);
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_vote *of = &ballot->votes[i];
+        of->refuses = false;
+        if (of->hold != NULL && of->asking == NULL && of->confirmed != ballot->fence &&
+            of->hold->fence < ballot->fence)
+            hf_vote_confirm(ballot, i);
+        missing = missing || of->hold == NULL;
+    }
+    ballot->most = deadline;
+    hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
+    hold->ballot = ballot;
+    ballot->holds = hold;
+    ballot->op->ballot = NULL;
+    ballot->op = NULL;
+    ballot->timer.fire = join_due;
+    if (missing)
+        plan_join(ballot);
+}
+
+/* Each hold has what its votes have, whatever the majority has said. */
+static void lengthened(void *context, hf_status status) {
+    const hf_hold *hold = context;
+    (void)status;
+    if (hold->ballot != NULL)
+        refresh(hold->ballot, true);
+}
+
+bool hf_votes_nest(hf_op *op) {
+    hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
+    if (outer == NULL || outer->ballot == NULL)
+        return false;
+    if (!still_stands(outer->ballot)) {
+        lose_all(outer->ballot);
+        return false;
+    }
+    int64_t now = hf_now(), lease_ms = hold->validity.lease_ms;
+    hf_hold_begin(hold, outer->fence, now, outer->validity.deadline);
+    hold->ballot = outer->ballot;
+    hold->beside = outer->beside;
+    outer->beside = hold;
+    op->done_at = now;
+    hf_hold_grab(hold);
+    hf_op_finish_locked(op, HF_OK); /* which frees what was started, or may give the hold back */
+    if (hold->ballot != NULL)
+        share_renewal(hold->ballot);
+    if (hold->ballot != NULL && hf_after(now, lease_ms) > hf_votes_deadline(hold->ballot))
+        hf_votes_poll(hold, HF_ROUND_REPLACE, lease_ms, lengthened, hold);
+    hf_hold_drop(hold);
+    return true;
+}
+
+size_t hf_votes_held(const hf_hold *hold) {
+    size_t votes = 0;
+    int64_t now = hf_now();
+    for (size_t i = 0; hold->ballot != NULL && i < hf_votes_masters(hold->ballot); i++)
+        votes +=
+            hold->ballot->votes[i].hold != NULL && deadline_of(hold->ballot->votes[i].hold) > now;
+    return votes;
+}
+
+void hf_votes_due(hf_hold *hold, int64_t now) {
+    refresh(hold->ballot, false);
+    if (now >= hold->validity.deadline) {
+        lose(hold);
+        return;
+    }
+    ask_missing(hold->ballot, now);
+    hold->renew_at = now + hf_renewal_interval(hold) / 4;
+    hf_renewal_plan_locked(hold);
+}
+
+void hf_votes_leave(hf_hold *hold, hf_parting how) {
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot == NULL)
+        return;
+    hf_hold **at = &ballot->holds;
+    while (*at != hold)
+        at = &(*at)->beside;
+    *at = hold->beside;
+    hold->ballot = NULL;
+    hold->beside = NULL;
+    if (ballot->holds == NULL) {
+        hf_votes_free(ballot, how);
+        return;
+    }
+    share_renewal(ballot);
+    if (ballot->doubts) { /* on behalf of that hold, which hears no answer now */
+        ballot->doubts = false;
+        doubt(ballot);
+    }
+}
+
+/* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
+static int64_t extension_of(const hf_hold *of, int64_t end) {
+    int64_t until = deadline_of(of), ms = until > INT64_MIN ? hf_until(end, until) : 0;
+    return ms > HF_LEASE_MIN ? ms : HF_LEASE_MIN;
+}
+
+hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, hf_round_told *told,
+                        void *context) {
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot == NULL) { /* it is lost, or was released */
+        told(context, HF_ELOST);
+        return HF_OK;
+    }
+    hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
+    if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
+        /* Others nest in it, or it in another, and these have the votes. */
+        hf_votes_leave(hold, HF_PARTING_ENDS);
+        if (kind == HF_ROUND_KEEP && hf_after(hf_now(), duration_ms) > outer->least_until)
+            outer->least_until = hf_after(hf_now(), duration_ms);
+        told(context, HF_OK);
+        return HF_OK;
+    }
+    int64_t stands_until = hf_votes_deadline(ballot);
+    if (outer != NULL && kind == HF_ROUND_REPLACE && hf_after(hf_now(), duration_ms) < stands_until)
+        kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
+    hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
+    if (round == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_vote *of = &ballot->votes[i];
+        int64_t ms = duration_ms;
+        if (of->hold != NULL && kind == HF_ROUND_EXTEND)
+            ms = extension_of(of->hold, hf_after(stands_until, duration_ms));
+        if (of->hold != NULL)
+            hf_round_ask(round, i, of->hold, ms);
+        else if (kind == HF_ROUND_RELEASE)
+            hf_round_await(round, i, &of->asking);
+    }
+    if (kind == HF_ROUND_RELEASE) {
+        hf_votes_leave(hold, HF_PARTING_ENDS);
+    } else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE) {
+        refresh(ballot, false); /* a shorter lease counts at once */
+    }
+    hf_round_judge(round);
+    return HF_OK;
+}
+
+void hf_votes_count(const hf_hold *hold, bool lengthens) {
+    if (hold->ballot != NULL)
+        refresh(hold->ballot, lengthens);
+}
+
+void hf_votes_close(struct hf_ballot *ballot) {
+    hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_STAYS);
+    ballot->doubts = false;
+    for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
+        next = hold->beside;
+        hf_votes_leave(hold, HF_PARTING_STAYS);
+    }
+}

@@ -1,0 +1,110 @@
+/*
+ * The votes of a ballot: each an ordinary hold at one master. They are asked for, confirmed, taken
+ * and let go here, and the caller's holds stand on them. All of this needs the quorum's mutex.
+ */
+#ifndef HF_VOTES_H
+#define HF_VOTES_H
+
+#include "lock/op.h"
+#include "lock/round.h"
+
+typedef struct hf_vote {
+    hf_hold *hold;     /* with a reference; or NULL */
+    hf_call *asking;   /* an acquire, or a confirmation, without an answer; or NULL */
+    int64_t confirmed; /* the last fence that it has confirmed */
+    bool refuses;      /* others have this master */
+} hf_vote;
+
+/* How an acquire hears of its votes. */
+typedef struct hf_acquiring {
+    hf_hearer *voted;                          /* an acquire of a vote has ended */
+    void (*changed)(struct hf_ballot *ballot); /* a vote has confirmed, or is none any more */
+    void (*due)(hf_timer *timer, int64_t now);
+} hf_acquiring;
+
+struct hf_ballot {
+    hf_item item;
+    hf_client *client;
+    hf_hold *like; /* what a vote is like: the first that stands on it; with a reference */
+    char tag[HF_ID_LENGTH / 2 + 1];
+    int64_t fence;
+    hf_vote votes[HF_MASTERS_MAX];
+    size_t office; /* where it stands in line, or would */
+    hf_timer timer;
+
+    /* While it acquires: */
+    hf_op *op; /* or NULL */
+    const hf_acquiring *acquiring;
+    int64_t asked_at; /* the round that is under way, or the last, began then */
+    unsigned rounds;
+    size_t reached; /* how many masters had answered when the last round ended */
+    bool asks;      /* a round is under way */
+    enum {
+        IN_TIME,
+        LATE, /* the time is up, and the line is left just now */
+        LAST  /* and this is the last round */
+    } time;
+    bool waited; /* it has stood in line */
+    hf_call *line;
+    int64_t recheck_at; /* in line, all masters are tried again then */
+    int64_t score;      /* its first place in a line; 0: not known */
+    int64_t head_at;    /* it came to the head of the line then; 0: it has not */
+
+    /* While holds stand on it: */
+    hf_hold *holds;  /* by `beside`: those that nest in the first, too */
+    bool doubts;     /* asking whether the others still know theirs: until then it joins nowhere */
+    bool gone;       /* a master does not know a vote any more */
+    int64_t join_ms; /* how long after the last time it asks for missing votes */
+    int64_t most;    /* votes that join make no hold last longer that is not renewed */
+    int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */
+};
+
+static inline hf_master *hf_votes_master(const struct hf_ballot *ballot, size_t at) {
+    return &ballot->client->quorum->masters[at];
+}
+
+static inline size_t hf_votes_masters(const struct hf_ballot *ballot) {
+    return ballot->client->quorum->count;
+}
+
+#define HF_NO_MASTER SIZE_MAX
+
+/* NULL: no memory. */
+struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring);
+/* All that it has goes, too. */
+void hf_votes_free(struct hf_ballot *ballot, hf_parting how);
+
+/* Ask for the vote of that master, by a place in its line or at once. */
+void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor);
+/* Take one that was given. */
+void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold);
+/* Ask a vote to stand for the fence. One that cannot be asked, because its hold is lost, is none:
+ * to stay, and be asked again, it would have the ballot choose without an end. */
+void hf_vote_confirm(struct hf_ballot *ballot, size_t at);
+/* No master that has begun anew just now is asked for a new vote: it may have forgotten others. */
+bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now);
+/* All that it has, but for the vote of that master. */
+void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how);
+/* A majority of them stands until then. */
+int64_t hf_votes_deadline(const struct hf_ballot *ballot);
+
+/* The hold of its op stands on it from now on. */
+void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline);
+/* The op's hold nests in a hold of the same owner: another handle of the same ballot. A longer
+ * lease of its own is asked for in the background. */
+bool hf_votes_nest(hf_op *op);
+/* A master's client has lost a vote. */
+void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion);
+/* The client is closed. What is held is the masters' clients' to release: their close does, or
+ * leaves it. */
+void hf_votes_close(struct hf_ballot *ballot);
+
+/* As hf_ballot_ways says. */
+size_t hf_votes_held(const hf_hold *hold);
+void hf_votes_due(hf_hold *hold, int64_t now);
+void hf_votes_count(const hf_hold *hold, bool lengthens);
+void hf_votes_leave(hf_hold *hold, hf_parting how);
+hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, hf_round_told *told,
+                        void *context);
+
+#endif
