@@ -1,26 +1,5 @@
 #include "lock/majority.h"
 
-/* What was said, counted. */
-typedef struct tally {
-    size_t votes, open, confirmed, asked;
-    int64_t greatest;
-} tally;
-
-static tally count(const hf_said *said, size_t masters, int64_t fence) {
-    tally of = {0};
-    for (size_t i = 0; i < masters; i++) {
-        bool yes = said[i].said == HF_SAID_YES;
-        bool confirms = yes && fence > 0 && (said[i].confirms || said[i].fence == fence);
-        of.votes += yes;
-        of.open += said[i].said == HF_SAID_NOTHING;
-        of.confirmed += confirms;
-        of.asked += yes && !confirms && said[i].asked;
-        if (yes && said[i].fence > of.greatest)
-            of.greatest = said[i].fence;
-    }
-    return of;
-}
-
 /* The fence that a majority has given; 0: there is none. */
 static int64_t given_by_majority(const hf_said *said, size_t masters) {
     for (size_t i = 0; i < masters; i++) {
@@ -35,16 +14,26 @@ static int64_t given_by_majority(const hf_said *said, size_t masters) {
 }
 
 hf_choice hf_choose(const hf_said *said, size_t masters, int64_t *fence) {
-    size_t majority = hf_majority(masters);
-    tally of = count(said, masters, *fence);
-    if (of.votes + of.open < majority)
+    size_t majority = hf_majority(masters), votes = 0, open = 0, confirmed = 0, asked = 0;
+    int64_t greatest = 0;
+    for (size_t i = 0; i < masters; i++) {
+        bool yes = said[i].said == HF_SAID_YES;
+        bool confirms = yes && *fence > 0 && (said[i].confirms || said[i].fence == *fence);
+        votes += yes;
+        open += said[i].said == HF_SAID_NOTHING;
+        confirmed += confirms;
+        asked += yes && !confirms && said[i].asked;
+        if (yes && said[i].fence > greatest)
+            greatest = said[i].fence;
+    }
+    if (votes + open < majority)
         return HF_CHOICE_NONE;
-    if (of.confirmed >= majority)
+    if (confirmed >= majority)
         return HF_CHOICE_HELD;
-    if (of.votes < majority || (*fence > 0 && of.confirmed + of.asked + of.open >= majority))
+    if (votes < majority || (*fence > 0 && confirmed + asked + open >= majority))
         return HF_CHOICE_WAIT;
     int64_t given = *fence == 0 ? given_by_majority(said, masters) : 0;
-    *fence = given > 0 ? given : of.greatest;
+    *fence = given > 0 ? given : greatest;
     return given > 0 ? HF_CHOICE_HELD : HF_CHOICE_CONFIRM;
 }
 

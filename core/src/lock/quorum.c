@@ -14,12 +14,6 @@
 
 /* --------------------------------------------------------------- Gathering */
 
-typedef struct question {
-    hf_gathering *of;
-    hf_client *master;
-    size_t at;
-} question;
-
 hf_gathering *hf_gathering_new(const hf_client *client) {
     hf_gathering *of = calloc(1, sizeof *of);
     if (of == NULL)
@@ -27,7 +21,8 @@ hf_gathering *hf_gathering_new(const hf_client *client) {
     of->references = 1;
     of->masters = client->quorum->count;
     for (size_t i = 0; i < of->masters; i++)
-        of->from[i].asked = true;
+        of->from[i] =
+            (hf_heard){.of = of, .master = client->quorum->masters[i].client, .asked = true};
     pthread_mutex_init(&of->mutex, NULL);
     return of;
 }
@@ -43,8 +38,8 @@ void hf_gathering_drop(hf_gathering *of) {
     free(of);
 }
 
-static void note_answer(hf_gathering *of, size_t at, hf_status status, redisReply *reply) {
-    hf_heard *from = &of->from[at];
+static void note_answer(hf_heard *from, hf_status status, redisReply *reply) {
+    hf_gathering *of = from->of;
     pthread_mutex_lock(&of->mutex);
     if (!of->over) {
         from->answered = true;
@@ -60,30 +55,26 @@ static void note_answer(hf_gathering *of, size_t at, hf_status status, redisRepl
 }
 
 static void *run_question(void *argument) {
-    question *mine = argument;
-    hf_discovery *discovery = mine->master->transport->discovery;
+    hf_heard *from = argument;
+    hf_client *master = from->master;
+    hf_discovery *discovery = master->transport->discovery;
     redisReply *reply = NULL;
-    hf_status status = mine->of->ask(mine->master, &mine->of->from[mine->at].request, &reply);
-    note_answer(mine->of, mine->at, status, reply);
-    hf_gathering_drop(mine->of);
-    hf_client_drop(mine->master);
-    free(mine);
+    hf_status status = from->of->ask(master, &from->request, &reply);
+    note_answer(from, status, reply);
+    hf_gathering_drop(from->of);
+    hf_client_drop(master);
     hf_discovery_drop(discovery);
     return NULL;
 }
 
-static void start_question(hf_gathering *of, size_t at, hf_client *master) {
-    question *mine = calloc(1, sizeof *mine);
-    if (mine != NULL) {
-        *mine = (question){of, hf_client_keep(master), at};
-        __atomic_add_fetch(&of->references, 1, __ATOMIC_RELAXED);
-        if (hf_discovery_detach(master->transport->discovery, run_question, mine))
-            return;
-        hf_gathering_drop(of);
-        hf_client_drop(master);
-        free(mine);
-    }
-    note_answer(of, at, hf_fail(HF_ENOMEM, "no thread"), NULL);
+static void start_question(hf_heard *from) {
+    __atomic_add_fetch(&from->of->references, 1, __ATOMIC_RELAXED);
+    hf_client_keep(from->master);
+    if (hf_discovery_detach(from->master->transport->discovery, run_question, from))
+        return;
+    hf_gathering_drop(from->of);
+    hf_client_drop(from->master);
+    note_answer(from, hf_fail(HF_ENOMEM, "no thread"), NULL);
 }
 
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
@@ -93,7 +84,7 @@ void hf_gathering_run(hf_gathering *of, const hf_client *client,
     of->ask = ask;
     for (size_t i = 0; i < of->masters; i++)
         if (of->from[i].asked)
-            start_question(of, i, client->quorum->masters[i].client);
+            start_question(&of->from[i]);
     pthread_mutex_lock(&of->mutex);
     for (bool enough = false;;) {
         int answers = of->answers;
@@ -228,8 +219,9 @@ void hf_quorum_end(struct hf_quorum *quorum) {
 }
 
 hf_status hf_quorum_refuse(const char *what) {
-    return hf_fail(HF_EUNSUPPORTED, "%s: a quorum of masters does not do that, because %s", what,
-                   "no single master knows all of it");
+    return hf_fail(
+        HF_EUNSUPPORTED,
+        "%s: a quorum of masters does not do that, because no single master knows all of it", what);
 }
 
 hf_status hf_quorum_check_lease(const hf_client *client, int64_t lease_ms, const char *what) {

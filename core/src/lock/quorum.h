@@ -88,6 +88,8 @@ hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *con
                           const hf_ballot_ways *ways);
 /* What one master said. */
 typedef struct hf_heard {
+    struct hf_gathering *of;
+    hf_client *master;
     bool asked;         /* true, unless the caller says no before the run */
     hf_request request; /* to ask; the caller's before the run */
     bool answered;      /* in time */

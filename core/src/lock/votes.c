@@ -20,6 +20,8 @@
 /* --------------------------------------------------------- What they say */
 
 static int64_t deadline_of(const hf_hold *hold) {
+    if (hold == NULL)
+        return INT64_MIN;
     hf_client_lock(hold->client);
     int64_t deadline = hold->state == HF_STATE_HELD ? hold->validity.deadline : INT64_MIN;
     hf_client_unlock(hold->client);
@@ -28,10 +30,8 @@ static int64_t deadline_of(const hf_hold *hold) {
 
 int64_t hf_votes_deadline(const struct hf_ballot *ballot) {
     int64_t deadlines[HF_MASTERS_MAX];
-    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
-        const hf_hold *hold = ballot->votes[i].hold;
-        deadlines[i] = hold != NULL ? deadline_of(hold) : INT64_MIN;
-    }
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++)
+        deadlines[i] = deadline_of(ballot->votes[i].hold);
     return hf_majority_deadline(deadlines, hf_votes_masters(ballot));
 }
 
@@ -420,8 +420,7 @@ size_t hf_votes_held(const hf_hold *hold) {
     size_t votes = 0;
     int64_t now = hf_now();
     for (size_t i = 0; hold->ballot != NULL && i < hf_votes_masters(hold->ballot); i++)
-        votes +=
-            hold->ballot->votes[i].hold != NULL && deadline_of(hold->ballot->votes[i].hold) > now;
+        votes += deadline_of(hold->ballot->votes[i].hold) > now;
     return votes;
 }
 
