@@ -7,9 +7,6 @@ import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.OptionalLong;
-import java.util.concurrent.CancellationException;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
@@ -40,12 +37,13 @@ public final class Leader implements AutoCloseable {
     private final Backoff backoff = new Backoff();
     private final Semaphore changed = new Semaphore(0);
     private volatile Hold hold;
-    private volatile CompletableFuture<Hold> acquiring;
     private volatile boolean resigns;
     private volatile boolean failed;
     private volatile boolean stops;
     private volatile Thread work;
     private Thread thread;
+    /** Whether the thread waits for the lock, and close() may interrupt it. */
+    private boolean waits;
 
     Leader(
             HoldfastLock lock,
@@ -114,12 +112,11 @@ public final class Leader implements AutoCloseable {
         synchronized (this) {
             stops = true;
             started = thread;
+            if (waits) {
+                started.interrupt();
+            }
         }
         changed.release();
-        CompletableFuture<Hold> candidacy = acquiring;
-        if (candidacy != null) {
-            candidacy.cancel(true);
-        }
         Thread caller = Thread.currentThread();
         if (started != null && caller != started && caller != work) {
             Threads.join(started);
@@ -133,23 +130,14 @@ public final class Leader implements AutoCloseable {
     private void run() {
         while (!stops) {
             try {
-                acquiring = lock.acquireAsync();
-                if (stops) {
-                    acquiring.cancel(true);
-                }
-                lead(uninterrupted(acquiring));
+                lead(stand());
                 if (failed) {
                     rest(backoff.nanos());
                 } else {
                     backoff.reset();
                 }
-            } catch (CancellationException e) {
-                return;
-            } catch (ExecutionException e) {
-                if (e.getCause() instanceof ClosedException) {
-                    return;
-                }
-                tryLater(e.getCause());
+            } catch (InterruptedException e) {
+                continue; // by close(), or by a callback before
             } catch (ClosedException e) {
                 return;
             } catch (RuntimeException | Error e) { // no thread or descriptor just now, say
@@ -163,14 +151,21 @@ public final class Leader implements AutoCloseable {
         await(AGAIN_NANOS);
     }
 
-    /** Only a callback could have interrupted this thread, and the lock must not stay behind. */
-    private static Hold uninterrupted(CompletableFuture<Hold> wait) throws ExecutionException {
-        for (; ; ) {
-            try {
-                return wait.get();
-            } catch (InterruptedException e) {
-                continue;
+    /** Waits for the lock, on this thread: the client's executor may be busy. */
+    private Hold stand() throws InterruptedException {
+        synchronized (this) {
+            if (stops) {
+                throw new InterruptedException();
             }
+            waits = true;
+        }
+        try {
+            return lock.acquire();
+        } finally {
+            synchronized (this) {
+                waits = false;
+            }
+            Thread.interrupted(); // it came too late
         }
     }
 

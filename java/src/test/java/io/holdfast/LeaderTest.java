@@ -13,6 +13,8 @@ import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -106,7 +108,7 @@ final class LeaderTest extends RedisTest {
                                 HoldfastLock.class.getClassLoader(),
                                 new Class<?>[] {HoldfastLock.class},
                                 (self, method, arguments) -> {
-                                    if (method.getName().equals("acquireAsync")
+                                    if (method.getName().equals("acquire")
                                             && tries.incrementAndGet() == 1) {
                                         throw new OutOfMemoryError("no file descriptor");
                                     }
@@ -274,5 +276,22 @@ final class LeaderTest extends RedisTest {
         assertThrows(
                 IllegalArgumentException.class,
                 () -> client.leader(name, Hold.FOREVER, fence -> {}, () -> {}, () -> {}));
+    }
+
+    @Test
+    void aBusyExecutorKeepsNoLeaderFromItsWork() throws Exception {
+        CountDownLatch idle = new CountDownLatch(1);
+        ExecutorService mine = Executors.newSingleThreadExecutor();
+        mine.submit(() -> idle.await(1, TimeUnit.MINUTES));
+        ClientOptions options = ClientOptions.defaults().executor(mine);
+        try (HoldfastClient busy = Holdfast.connect(url(), options);
+                Leader leader =
+                        busy.leader(name, fence -> told.add("elected"), () -> {}, () -> {})) {
+            leader.start();
+            until(() -> told.contains("elected"));
+        } finally {
+            idle.countDown();
+            mine.shutdown();
+        }
     }
 }
