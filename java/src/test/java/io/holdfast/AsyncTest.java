@@ -386,11 +386,15 @@ final class AsyncTest extends RedisTest {
     @Test
     void actionsThatWaitForALockKeepNoOtherActionWaiting() throws Exception {
         Hold hold = get(lock.acquireAsync());
+        HoldfastLock first = client.lock(name + "first");
+        HoldfastLock second = client.lock(name + "second");
+        Hold start = get(first.acquireAsync()); // else an action could run on this thread
+        Hold end = get(second.acquireAsync());
         List<CompletableFuture<Void>> waiting =
                 IntStream.range(0, 8)
                         .mapToObj(
                                 each ->
-                                        client.lock(name + each)
+                                        first.shared()
                                                 .acquireAsync()
                                                 .thenAccept(
                                                         free -> {
@@ -399,15 +403,16 @@ final class AsyncTest extends RedisTest {
                                                             lock.unlock();
                                                         }))
                         .toList();
-        until(() -> queued() >= 4); // as many as the pool has threads
         CompletableFuture<Void> release =
-                client.lock(name + "z")
-                        .acquireAsync()
+                second.acquireAsync()
                         .thenAccept(
                                 free -> {
                                     free.close();
                                     hold.close();
                                 });
+        start.close();
+        until(() -> queued() >= 4); // as many as the pool has threads
+        end.close();
         get(release);
         for (CompletableFuture<Void> each : waiting) {
             get(each);
