@@ -18,6 +18,7 @@ struct belief {
     int64_t began; /* the call that it is from */
     int64_t until; /* that it is certain */
     bool excused;
+    bool kept;     /* for its time, whatever becomes of its holder */
     bool joined;   /* with one of another lock, whose loss is its own */
     bool shortens; /* its holder has asked to shorten it, and it may be for all */
     const sim_process *process;
@@ -133,8 +134,12 @@ static void look_at(belief *b) {
 
 static void look(void *unused) {
     (void)unused;
-    for (belief *b = beliefs; b != NULL; b = b->next)
+    for (belief *b = beliefs, *next; b != NULL; b = next) {
+        next = b->next;
         look_at(b);
+        if (b->kept && b->until <= sim_now())
+            judge_over(b);
+    }
     sim_at(sim_now() + SIM_MS + (int64_t)sim_random(30 * SIM_MS), look, NULL);
 }
 
@@ -263,10 +268,22 @@ void judge_over(belief *b) {
     free(b);
 }
 
+void judge_keeps(belief *b, int64_t began, int64_t ms) {
+    if (servers_independent() && work.nested > 0) { /* the hold around it may be kept for less */
+        judge_over(b);
+        return;
+    }
+    b->kept = true;
+    b->joined = false;
+    b->began = began;
+    b->until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* by a clock that is faster */
+    look_at(b);
+}
+
 void judge_leave(const sim_process *process) {
     closed[closed_count++ % (sizeof closed / sizeof *closed)] = process;
     for (belief *b = beliefs; b != NULL; b = b->next)
-        if (b->process == process)
+        if (b->process == process && !b->kept)
             b->excused = true;
 }
 
@@ -308,6 +325,13 @@ void judge_answered(const call *c, int64_t within_ms) {
     if (within_ms >= 0 && took > within_ms * SIM_MS + SLACK_MS * SIM_MS)
         sim_wrong("%s took %.3f s of its %.3f s", c->name, (double)took / 1e9,
                   (double)within_ms / 1e3);
+}
+
+void judge_timed_out(const call *c, int64_t timeout_ms) {
+    int64_t took = sim_now() - c->since;
+    if (took + timeout_ms * SIM_MS / 100 + 2 * SIM_MS < timeout_ms * SIM_MS)
+        sim_wrong("%s was told after %.3f s that its time is up, which is %.3f s", c->name,
+                  (double)took / 1e9, (double)timeout_ms / 1e3);
 }
 
 /* ---------------------------------------------------------------- Waiting */

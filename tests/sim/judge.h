@@ -34,6 +34,9 @@ bool judge_intact(const belief *hold);
 void judge_lost(const belief *hold);
 /* And it is over. */
 void judge_over(belief *hold);
+/* Its holder leaves it to the server for that time, by a call that began then: until its end the
+ * judge looks after it. */
+void judge_keeps(belief *hold, int64_t began, int64_t ms);
 /* Nothing is certain of the process's holds: its client is closed, or it is dead. */
 void judge_leave(const sim_process *process);
 /* Was that said of the process that runs? */
@@ -57,6 +60,8 @@ typedef struct call {
 } call;
 call judge_call(const char *name);
 void judge_answered(const call *call, int64_t within_ms);
+/* It was told that its time is up. */
+void judge_timed_out(const call *call, int64_t timeout_ms);
 
 /* An acquire waits for that lock; and waits no more. */
 void judge_waits(const char *key);

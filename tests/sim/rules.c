@@ -212,6 +212,28 @@ bool rules_left_for_ever(const char *key) {
 
 void rules_asked(const char *key, int change) { lock_named(key)->asked += change; }
 
+/* ---------------------------------------------------------------- Answers */
+
+int64_t rules_free(const char *key) {
+    bool unknown = servers_independent() || work.weights.limit > 0 || store_foreign(key);
+    return !unknown && strcmp(store_tell(key), "nothing") == 0 ? store_last(key) : -1;
+}
+
+/* No grant is without a new last fence. */
+void rules_busy(const char *key, int64_t free, int64_t began) {
+    if (free >= 0 && free == rules_free(key) && !rules_lost_since(began))
+        sim_wrong("a try of %s is told that others hold it, and it was free: it has %s", key,
+                  store_tell(key));
+}
+
+void rules_ended(const char *key, int64_t fence, int64_t began, const char *how) {
+    /* No other hold has that fence. */
+    bool alone = !servers_independent() && work.nested == 0 && !fences_may_fall();
+    if (alone && !rules_lost_since(began) && store_has(key, fence))
+        sim_wrong("a hold of %s with fence %lld is %s, and the server has it: %s", key,
+                  (long long)fence, how, store_tell(key));
+}
+
 void rules_abandon(void) { abandoned = true; }
 
 void rules_several(const char *key, int change) {

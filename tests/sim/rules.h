@@ -36,6 +36,13 @@ void rules_several(const char *key, int change);
 /* An acquire asks for it; and asks no more. */
 void rules_asked(const char *key, int change);
 
+/* Is the lock free? Then the last fence, or 0; else -1. A try that began then, when that was told,
+ * is told that others hold it. */
+int64_t rules_free(const char *key);
+void rules_busy(const char *key, int64_t free, int64_t began);
+/* A hold was released, or is told gone, by a call that began then. */
+void rules_ended(const char *key, int64_t fence, int64_t began, const char *how);
+
 /* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
  * for that time; it was answered; and its caller is to do it. The call of the last two began then.
  */

@@ -46,7 +46,8 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
 }
 
 void drop_hold(program *p, int which) {
-    judge_over(p->holds[which].belief);
+    if (p->holds[which].belief != NULL)
+        judge_over(p->holds[which].belief);
     hf_lock_close(p->holds[which].lock);
     hf_hold_close(p->holds[which].hold);
     p->holds[which] = p->holds[--p->count];
@@ -116,6 +117,7 @@ void acquire(program *p) {
     int64_t timeout = any_timeout(p);
     hf_hold *hold = NULL;
     call c = judge_call("acquire");
+    int64_t free = timeout == 0 ? rules_free(key) : -1;
     if (timeout != 0 && permits == 0 && !shared)
         judge_waits(key);
     hf_status status = hf_lock_acquire(lock, timeout, &hold);
@@ -132,6 +134,10 @@ void acquire(program *p) {
         rules_desert(key);
     if (status == HF_ELIMIT)
         limits_refused(key, &options, hf_error_message(), c.since);
+    if (status == HF_EBUSY)
+        rules_busy(key, free, c.since);
+    if (status == HF_ETIMEOUT)
+        judge_timed_out(&c, timeout);
     hf_lock_close(lock);
 }
 
@@ -164,6 +170,8 @@ static void acquire_all(program *p) {
         if (bound >= 0) /* one more connect_timeout for each release of those that it had */
             bound += (count - 1) * patience();
         judge_answered(&c, bound);
+        if (status == HF_ETIMEOUT)
+            judge_timed_out(&c, timeout);
         p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
             keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
@@ -203,7 +211,17 @@ void release(program *p, int which) {
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     p->found_lost += status == HF_ELOST || m->marked;
     leave_untold(m, status);
+    const char *key = m->key;
+    int64_t fence = hf_hold_fence(m->hold);
     drop_hold(p, which);
+    if (status == HF_OK)
+        rules_ended(key, fence, c.since, "released");
+}
+
+/* A call tells that the server does not know it any more. */
+static void look_if_gone(const mine *m, hf_status status, int64_t began) {
+    if (status == HF_ELOST && hf_hold_cause(m->hold) == HF_CAUSE_GONE && !m->joined)
+        rules_ended(m->key, hf_hold_fence(m->hold), began, "told gone");
 }
 
 void renew(mine *m) {
@@ -211,6 +229,7 @@ void renew(mine *m) {
     hf_status status = hf_hold_renew(m->hold);
     sim_trace("renew of %s: %s", m->key, hf_status_name(status));
     judge_answered(&c, patience());
+    look_if_gone(m, status, c.since);
     believe(m, status == HF_OK ? c.since : 0);
 }
 
@@ -235,6 +254,7 @@ static void check(mine *m) {
     hf_status status = hf_hold_check(m->hold);
     sim_trace("check of %s: %s", m->key, hf_status_name(status));
     judge_answered(&c, patience());
+    look_if_gone(m, status, c.since);
     believe(m, status == HF_OK ? c.since : 0);
 }
 
@@ -253,6 +273,10 @@ static void keep(program *p, int which) {
     judge_answered(&c, least ? 7 * patience() : 2 * patience());
     if (status == HF_OK)
         rules_leave(m->key, hf_hold_fence(m->hold));
+    if (status == HF_OK && !least) {
+        judge_keeps(m->belief, c.since, ms);
+        m->belief = NULL;
+    }
     if (least)
         hf_hold_keep_at_least(m->hold, 0); /* if it is not kept, its release releases it */
     bool over = least && hf_hold_state(m->hold) == HF_STATE_RELEASED;
@@ -420,7 +444,8 @@ typedef struct pending {
     mine m;                  /* of an acquire its key alone */
     hf_lock_options options; /* of an acquire */
     bool waits, several;
-    int64_t ttl_ms; /* of a result */
+    int64_t ttl_ms;        /* of a result, or of what is kept */
+    int64_t timeout, free; /* of an acquire: rules_free() */
     call since;
     int64_t bound;
 } pending;
@@ -453,6 +478,8 @@ static void start_acquire(loop *l) {
                    .kind = ACQUIRES,
                    .m = {.key = key, .once = for_result},
                    .options = options,
+                   .timeout = timeout,
+                   .free = timeout == 0 && !for_result ? rules_free(key) : -1,
                    .since = judge_call(for_result ? "start once" : "start acquire"),
                    .bound = bound_of(timeout, &options)};
     hf_status status = for_result
@@ -487,6 +514,8 @@ static void start_several(loop *l) {
                        .kind = ACQUIRES,
                        .m = {.key = keys[(first + i) % work.keys]},
                        .options = lock_options(&shared, &permits),
+                       .timeout = timeout,
+                       .free = -1,
                        .several = true,
                        .since = since};
         locks[i] = open_lock(&l->base, o->m.key, &o->options);
@@ -520,7 +549,7 @@ static hf_status start_end(pending *o) {
     }
     if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
         o->kind = KEEPS;
-        int64_t ms = sim_span(10, 5000);
+        int64_t ms = o->ttl_ms = sim_span(10, 5000);
         replace(&o->m, 0); /* if it is not kept its lease may be short */
         return hf_hold_keep_start(o->m.hold, ms, o->op);
     }
@@ -558,6 +587,10 @@ static void start_on(loop *l, int which, bool ends) {
 
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
     l->base.ended[done->status]++;
+    if (done->status == HF_EBUSY)
+        rules_busy(o->m.key, o->free, o->since.since);
+    if (done->status == HF_ETIMEOUT)
+        judge_timed_out(&o->since, o->timeout);
     if (done->status == HF_OK) {
         mine *m =
             keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->several);
@@ -606,7 +639,12 @@ static void end_op(loop *l, const hf_completion *done) {
         rules_leave(o.m.key, hf_hold_fence(o.m.hold));
     l->base.found_lost += status == HF_ELOST;
     leave_refused(o.m.key, o.m.hold, status);
-    judge_over(o.m.belief);
+    if (o.kind == KEEPS && status == HF_OK)
+        judge_keeps(o.m.belief, o.since.since, o.ttl_ms);
+    else
+        judge_over(o.m.belief);
+    if (o.kind == RELEASES && status == HF_OK)
+        rules_ended(o.m.key, hf_hold_fence(o.m.hold), o.since.since, "released");
     hf_hold_close(o.m.hold);
 }
 
