@@ -478,6 +478,9 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
         told(context, HF_OK);
         return HF_OK;
     }
+    int64_t least_ms = hf_until(hold->least_until, hf_now());
+    if (kind == HF_ROUND_KEEP && duration_ms < least_ms)
+        duration_ms = least_ms; /* what nested in it is kept until then */
     int64_t stands_until = hf_votes_deadline(ballot);
     if (outer != NULL && kind == HF_ROUND_REPLACE && hf_after(hf_now(), duration_ms) < stands_until)
         kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */

@@ -372,6 +372,22 @@ static void test_what_nests_takes_nothing_from_the_hold_around_it(void **state) 
     hf_lock_close(lock);
 }
 
+static void test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF);
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+    assert_status(hf_hold_keep(inner, 5000), HF_OK);
+    assert_status(hf_hold_keep(outer, 500), HF_OK);
+    hf_hold_close(inner);
+    hf_hold_close(outer);
+    sleep_ms(4000);
+    assert_false(is_free_everywhere());
+    sleep_ms(2000);
+    assert_true(is_free_everywhere());
+    hf_lock_close(lock);
+}
+
 /* The one that nests begins on the client's own thread, when that has been told to end. */
 static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
     (void)state;
@@ -947,6 +963,7 @@ int main(int count, char **words) {
         TEST(test_a_refused_client_leaves_no_list),
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
+        TEST(test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less),
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
