@@ -522,21 +522,26 @@ static void test_a_closed_client_listens_no_more(void **state) {
     hf_lock_close(theirs);
 }
 
-/* No renewal has told of it yet. */
+/* No renewal has told of it yet. Seed 652: also the grant of a shared hold. */
 static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(ann, "k", 60000, HF_OFF);
-    hf_hold *outer = held(lock), *nested = held(lock);
-    TELL("DEL k");
-    assert_int_equal(hf_hold_state(nested), HF_STATE_HELD);
-    hf_hold *next = held(lock);
-    assert_true(hf_hold_fence(next) > hf_hold_fence(outer));
-    assert_int_equal(hf_hold_cause(outer), HF_CAUSE_GONE);
-    assert_int_equal(hf_hold_cause(nested), HF_CAUSE_GONE);
-    assert_int_equal(hf_hold_state(next), HF_STATE_HELD);
-    hf_hold_close(outer);
-    hf_hold_close(nested);
-    give_back(next, HF_OK);
+    hf_lock *reads =
+        open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED));
+    for (int shared = 0; shared <= 1; shared++) {
+        hf_hold *outer = held(lock), *nested = held(lock);
+        TELL("DEL k");
+        assert_int_equal(hf_hold_state(nested), HF_STATE_HELD);
+        hf_hold *next = held(shared ? reads : lock);
+        assert_true(hf_hold_fence(next) > hf_hold_fence(outer));
+        assert_int_equal(hf_hold_cause(outer), HF_CAUSE_GONE);
+        assert_int_equal(hf_hold_cause(nested), HF_CAUSE_GONE);
+        assert_int_equal(hf_hold_state(next), HF_STATE_HELD);
+        hf_hold_close(outer);
+        hf_hold_close(nested);
+        give_back(next, HF_OK);
+    }
+    hf_lock_close(reads);
     hf_lock_close(lock);
 }
 

@@ -378,7 +378,7 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
     const struct hf_table *table = hold->client->table;
     const hf_hold *before = table->floors[hold->names->hash % FLOORS].hold;
-    if (before == NULL || hold->terms.mode != HF_MODE_EXCLUSIVE || before->fence >= hold->fence ||
+    if (before == NULL || before->fence >= hold->fence ||
         !hf_names_equal(before->names, hold->names))
         return NULL;
     HF_EACH_OF(at, &table->stacks, before->stack.hash)
