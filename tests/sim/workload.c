@@ -8,6 +8,7 @@
 #include "limits.h"
 #include "lock/holds.h"
 #include "rules.h"
+#include "servers.h"
 
 /* A shorter lease ends while a connection is made once more. */
 enum { OPS = 6, RENEWABLE_MS = 50 };
@@ -33,7 +34,9 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
                 .shared = options->mode == HF_SHARED,
                 .joined = joined,
                 .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
-                           options->lease_ms >= RENEWABLE_MS};
+                           options->lease_ms >= RENEWABLE_MS &&
+                           (!servers_independent() || /* it may nest in what ends just now */
+                            hf_hold_remaining_ms(hold) >= RENEWABLE_MS)};
     /* The ids of one hold's votes end alike, which no public function tells. */
     int64_t ballot = (int64_t)strtoull(hold->id + HF_ID_LENGTH / 2, NULL, 16);
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
