@@ -539,15 +539,16 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     return status;
 }
 
-/* No copy of its acquire that is under way begins another. False: no memory. */
-static bool bury_locked(const hf_hold *hold) {
+/* No copy of its acquire that is under way begins another; kept: or has begun one, beside what has
+ * another id by now. False: no memory. */
+static bool bury_locked(const hf_hold *hold, bool kept) {
     hf_ask ask = hf_hold_ask(hold);
-    return hold->out == 0 || hf_undo_bury_locked(hold->client, hold->names, &ask);
+    return hold->out == 0 || hf_undo_bury_locked(hold->client, hold->names, &ask, kept);
 }
 
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
-    bool listed, kept = duration_ms != HF_NEVER;                 /* under an id of its own */
+    bool listed, kept = duration_ms != HF_NEVER;
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
@@ -555,10 +556,10 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    if (!kept && !bury_locked(hold))
+    if (!bury_locked(hold, kept))
         return hf_fail(HF_ENOMEM, "no memory");
     int state = end_locked(hold, hf_now(), &listed);
-    if (state == HF_STATE_LOST || (kept && hold->out > 0)) /* lost perhaps with another */
+    if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);
     if (listed)
         hf_hold_drop(hold);     /* the handle's or the task's is left */
@@ -1097,7 +1098,7 @@ void hf_hold_close(hf_hold *hold) {
         if (hold->pushed && state == HF_STATE_HELD)         /* it has its whole lease */
             hf_hold_claim_locked(hold, now);
         if (state == HF_STATE_HELD)
-            bury_locked(hold);
+            bury_locked(hold, false);
         hf_table_remove_locked(client, hold);
         hf_hold_drop(hold); /* the handle's is left */
     }

@@ -186,11 +186,14 @@ static void undo_again(hf_timer *timer, int64_t now) {
     }
 }
 
-bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask) {
-    hf_task *task = new_task(client, names, NULL);
+bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, bool ends) {
+    hf_task *task = new_task(client, names, ends ? undone : NULL);
     if (task == NULL)
         return false;
-    hf_request_cancel(&task->request, names, ask, true);
+    if (ends)
+        hf_request_release(&task->request, names, ask, 0, true);
+    else
+        hf_request_cancel(&task->request, names, ask, true);
     HF_MARK("C3");
     return insist(client, task, COPIES_MS);
 }

@@ -23,9 +23,9 @@ void hf_undo_now(const hf_hold *hold, const hf_request *left, int64_t deadline);
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() has
  * to follow. */
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
-/* Let the id be dead: the server carries out no copy of its request that is under way. False: no
- * memory. */
-bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask);
+/* Let the id be dead: the server carries out no copy of its request that is under way; ends: and
+ * ends what one has begun. False: no memory. */
+bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, bool ends);
 /* That id is given up while a copy of its enqueue can still arrive late: should it be granted the
  * lock, the grant is given back. */
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id);

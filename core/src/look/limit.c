@@ -41,7 +41,7 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     status = hf_client_call(lock->client, &request, &answer);
     if (status == HF_EUNKNOWN) { /* a later call is the last, whenever a copy of this one arrives */
         hf_client_lock(lock->client);
-        hf_undo_bury_locked(lock->client, lock->names, &ask);
+        hf_undo_bury_locked(lock->client, lock->names, &ask, false);
         hf_client_unlock(lock->client);
     }
     if (status != HF_OK)
