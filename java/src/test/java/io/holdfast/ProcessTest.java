@@ -126,7 +126,7 @@ final class ProcessTest extends RedisTest {
     @Tag(Jvm.NEWEST)
     @ParameterizedTest
     @ValueSource(strings = {"close", "drop"})
-    void theLibraryIsUnloadedWithItsClassLoader(String end) throws Exception {
+    void theClassesAreUnloadedWithTheirClassLoader(String end) throws Exception {
         Jvm.Run run =
                 Jvm.run(
                         List.of("-Xcheck:jni", "-Djava.util.logging.config.file=/dev/null"),
