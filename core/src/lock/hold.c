@@ -1091,14 +1091,15 @@ void hf_hold_close(hf_hold *hold) {
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
         int64_t now = hf_now();
         int state = hf_hold_state_now(hold, now);
-        if (hold->ballot != NULL)
+        if (hold->ballot != NULL) {
             hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
-        else if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD)
-            hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it longer */
-        if (hold->pushed && state == HF_STATE_HELD)         /* it has its whole lease */
-            hf_hold_claim_locked(hold, now);
-        if (state == HF_STATE_HELD)
+        } else if (state == HF_STATE_HELD) {
+            if (hold->pushed) /* it has its whole lease */
+                hf_hold_claim_locked(hold, now);
             bury_locked(hold, false);
+        } else if (hold->state == HF_STATE_HELD) {          /* its time is over here */
+            hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it longer */
+        }
         hf_table_remove_locked(client, hold);
         hf_hold_drop(hold); /* the handle's is left */
     }
