@@ -40,6 +40,8 @@ void rules_asked(const char *key, int change);
  * is told that others hold it. */
 int64_t rules_free(const char *key);
 void rules_busy(const char *key, int64_t free, int64_t began);
+/* Another library takes it, if it is free. */
+void rules_take(const char *key);
 /* A hold was released, or is told gone, by a call that began then. */
 void rules_ended(const char *key, int64_t fence, int64_t began, const char *how);
 

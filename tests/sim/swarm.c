@@ -287,6 +287,7 @@ static void take(const char *key) {
     int length = snprintf(words, sizeof words, "SET %s other NX", key);
     if (!work.heals || sim_chance(0.5))
         snprintf(words + length, sizeof words - (size_t)length, " PX %d", (int)sim_span(10, 3000));
+    rules_take(key);
     for (int i = 0; i < servers_count(); i++)
         if (!servers_independent() || sim_chance(0.5))
             servers_command(i, words);
