@@ -545,6 +545,31 @@ static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(voi
     hf_lock_close(lock);
 }
 
+/* Of a server that lost its memory since, with a fence that it has forgotten: seed 8004009. */
+static void test_a_grant_that_its_server_has_forgotten_ends_no_other_hold(void **state) {
+    (void)state;
+    hf_lock *lock = lock_for(ann, "k", "ann", 60000), *theirs = lock_for(ann, "k", "ben", 60000);
+    hf_hold *hold = held(lock), *other;
+    assert_status(hf_lock_acquire_start(theirs, NULL, 0, 60000, NULL, 7), HF_OK);
+    assert_soon(queued("k") == 1);
+    char member[65] = "", grant[80];
+    strncat(member, TELL("ZRANGE {k}k:hf1:q 0 0")->element[0]->str, 64);
+    const redisReply *time = TELL("TIME");
+    snprintf(grant, sizeof grant, "g%.32s%lld%s%06d", member, (long long)hf_hold_fence(hold) + 1000,
+             time->element[0]->str, atoi(time->element[1]->str));
+    TELL("PUBLISH hf:%s %s", member + 32, grant);
+    hf_completion granted = next_of(ann);
+    assert_int_equal(granted.op, 7);
+    assert_status(granted.status, HF_OK);
+    other = granted.hold;
+    assert_soon(hf_hold_state(other) == HF_STATE_LOST); /* as its claim is answered */
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_hold_close(other);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind),
@@ -564,6 +589,7 @@ int main(int count, char **words) {
         TEST(test_a_release_that_fails_while_its_client_closes_is_made_all_the_same),
         TEST(test_a_closed_client_listens_no_more),
         TEST(test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it),
+        TEST(test_a_grant_that_its_server_has_forgotten_ends_no_other_hold),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -144,14 +144,13 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     }
 }
 
-/* Report an older hold as lost first, if this one proves the loss: a master that was replaced had
- * granted it. */
+/* A grant by message may come from a server that has lost it since: the answer to its claim shows
+ * whether it is one. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
-    for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
-        HF_MARK("H44");
-        hf_hold_lose_locked(before, HF_CAUSE_GONE);
-    }
-    return hf_table_add_locked(hold->client, hold, keep);
+    hf_status status = hf_table_add_locked(hold->client, hold, keep);
+    if (status == HF_OK && !hold->pushed)
+        hf_hold_shown_locked(hold);
+    return status;
 }
 
 /* ----------------------------------------------------------------- Leaving */

@@ -424,6 +424,8 @@ bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), vo
 /* ----------------------------------------------------------------- Renew */
 
 void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
+    if (mode == HF_RENEW_LONGER && left_ms >= HF_TTL_NONE)
+        hf_hold_shown_locked(hold);
     if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {
@@ -472,8 +474,6 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
     }
     if (!replaces || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
-    if (mode == HF_RENEW_LONGER && left_ms >= HF_TTL_NONE)
-        hold->pushed = false;
     return renewal_status(hold, status, good, left_ms);
 }
 

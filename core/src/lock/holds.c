@@ -18,7 +18,7 @@ struct hf_table {
     struct {
         uint64_t hash;
         int64_t fence;
-        hf_hold *hold; /* the exclusive one that has it, while it is in the table; or NULL */
+        hf_hold *hold; /* the last one that an answer showed, if exclusive and still in the table */
     } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
@@ -366,13 +366,14 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
-static void raise_floor(struct hf_table *table, hf_hold *hold) {
+static void raise_floor(struct hf_table *table, const hf_hold *hold) {
     size_t at = hold->names->hash % FLOORS;
-    if (table->floors[at].hash == hold->names->hash && table->floors[at].fence >= hold->fence)
+    if (table->floors[at].hash != hold->names->hash)
+        table->floors[at].hold = NULL;
+    else if (table->floors[at].fence >= hold->fence)
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
-    table->floors[at].hold = hold->terms.mode == HF_MODE_EXCLUSIVE ? hold : NULL;
 }
 
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
@@ -385,6 +386,15 @@ hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
     if (STACKED(at)->fence == before->fence && STACKED(at)->state == HF_STATE_HELD)
         return STACKED(at);
     return NULL;
+}
+
+void hf_table_shown_locked(hf_hold *hold) {
+    struct hf_table *table = hold->client->table;
+    size_t at = hold->names->hash % FLOORS;
+    const hf_hold *before = table->floors[at].hold;
+    if (table->floors[at].hash == hold->names->hash && hf_hold_is_listed(hold) &&
+        (before == NULL || before->fence < hold->fence))
+        table->floors[at].hold = hold->terms.mode == HF_MODE_EXCLUSIVE ? hold : NULL;
 }
 
 static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {

@@ -187,9 +187,12 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
 /* Can it be granted to that hold? A lower one than was seen before comes from another server's
  * memory; but shared holds are granted beside each other, and a nested one has its outer's. */
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence);
-/* A hold that this one, just won, shows to be lost, though its lease has not ended: an exclusive
- * one, or what nests in it, beside which the server would have granted none. NULL: none is left. */
+/* A hold that this one, which an answer has shown, shows to be lost, though its lease has not
+ * ended: an exclusive one, or what nests in it, beside which the server would have granted none.
+ * NULL: none is left. */
 hf_hold *hf_table_superseded_locked(const hf_hold *hold);
+/* Remember that an answer has shown this hold. */
+void hf_table_shown_locked(hf_hold *hold);
 /* Put a new hold in, and on its owner's stack if keep. HF_ECANCELED if the client is closed. */
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);
 /* Take it out. The caller gets the table's reference. */

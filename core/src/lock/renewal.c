@@ -284,6 +284,15 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_hold_lose_others_locked(hold, cause);
 }
 
+void hf_hold_shown_locked(hf_hold *hold) {
+    hold->pushed = false;
+    for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
+        HF_MARK("H44");
+        hf_hold_lose_locked(before, HF_CAUSE_GONE);
+    }
+    hf_table_shown_locked(hold);
+}
+
 hf_status hf_losses_tell_locked(hf_client *client) {
     bool before = hf_completions_wanted_locked(client);
     hf_status status = hf_completions_want_locked(client);
@@ -346,7 +355,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
         hf_renewal_plan_locked(hold);
         return;
     }
-    hold->pushed = false;
+    hf_hold_shown_locked(hold);
     hf_hold_fails_locked(hold, false);
     hold->terms.counting.tally->stats.renewed++;
     hold->place = place;
