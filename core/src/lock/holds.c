@@ -18,7 +18,8 @@ struct hf_table {
     struct {
         uint64_t hash;
         int64_t fence;
-        hf_hold *hold; /* the last one that an answer showed, if exclusive and still in the table */
+        hf_hold *hold; /* the last one that an answer showed, or else was told by a message, if
+                        * exclusive and still in the table */
     } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
@@ -366,7 +367,7 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
-static void raise_floor(struct hf_table *table, const hf_hold *hold) {
+static void raise_floor(struct hf_table *table, hf_hold *hold) {
     size_t at = hold->names->hash % FLOORS;
     if (table->floors[at].hash != hold->names->hash)
         table->floors[at].hold = NULL;
@@ -374,6 +375,8 @@ static void raise_floor(struct hf_table *table, const hf_hold *hold) {
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
+    if (table->floors[at].hold == NULL && hold->terms.mode == HF_MODE_EXCLUSIVE)
+        table->floors[at].hold = hold;
 }
 
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {

@@ -106,7 +106,7 @@ static void hasten(hf_hold *hold) {
 void hf_renewal_first_locked(hf_hold *hold) {
     hold->renew_at = again_at(hold, hold->began_at, FIRST_PART);
     hasten(hold);
-    if (has_moved(hold))
+    if (has_moved(hold) || (hold->pushed && hf_table_superseded_locked(hold) != NULL))
         hold->renew_at = hf_now();
     else if (hf_discovery_follows(hold->client->transport->discovery))
         hf_thread_start_locked(hold->client); /* also for one that is not renewed */

@@ -409,6 +409,29 @@ static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(v
 
 /* ---------------------------------------------- What the server has forgotten */
 
+/* Its thread and that of the hold that was lost have the lock for a round trip, not until the claim
+ * is due. */
+static void test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = open_lock(client, "k", "theirs", OPTIONS(.lease_ms = 60000, .renew = HF_OFF)),
+            *others = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    assert_status(hf_lock_acquire_start(theirs, NULL, 0, 60000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    TELL("DEL k");
+    assert_status(hf_lock_acquire(others, 0, NULL), HF_EBUSY); /* it hands the lock on */
+    hf_completion granted = next_of(client);
+    assert_status(granted.status, HF_OK);
+    sleep_ms(100);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
+    give_back(granted.hold, HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(others);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 /* A waiter without an end asks after a new subscription, its question is held up, and its time
  * passes; then the server forgets the hold, and that this id is dead. */
 static void wait_until_forgotten(hf_lock **theirs, hf_lock **lock) {
@@ -570,6 +593,7 @@ int main(int count, char **words) {
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
+        TEST(test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
         TEST(test_a_replacement_that_is_refused_is_answered_once),
