@@ -160,6 +160,15 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         undo_later(client, hold, ask->id);
 }
 
+/* By its fence it is found also under the id of what is kept; what a copy of its acquire has begun
+ * is found by the first id alone. */
+static void end(hf_hold *hold, const hf_ask *ask, bool copies) {
+    if (copies)
+        undo(hold, ask, 0, true);
+    if (hold->fence > 0)
+        undo(hold, ask, hold->fence, false);
+}
+
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
     hf_task *task = new_task(hold->client, hold->names, undone);
     if (task == NULL)
@@ -181,7 +190,7 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        undo(hold, &ask, 0, true);
+        end(hold, &ask, true);
         hf_hold_drop(hold);
     }
 }
@@ -212,7 +221,7 @@ bool hf_undo_locked(hf_hold *hold) {
         return true;
     if (hold->client->swept)
         return false;
-    undo(hold, &ask, hold->fence, hold->out > 0);
+    end(hold, &ask, hold->out > 0);
     return true;
 }
 

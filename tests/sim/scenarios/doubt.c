@@ -326,6 +326,20 @@ static void test_what_a_copy_begins_beside_what_is_kept_is_undone(void **state) 
     hf_lock_close(theirs);
 }
 
+/* Its caller is told that it is lost. */
+static void test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
+    assert_status(hf_hold_extend(hold, 200, HF_EXTEND_REPLACE), HF_OK);
+    proxy_next(way, LATE_REPLY, hf_script_renew.sha1);
+    assert_status(hf_hold_keep(hold, 60000), HF_ELOST);
+    assert_stays_free("k", 600);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* A finalizer closes the handle: the lease ends the hold, and the copy would begin one without an
  * end. */
 static void test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
@@ -588,6 +602,7 @@ int main(int count, char **words) {
         TEST(test_a_closed_hold_ends_although_its_replacement_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_what_a_copy_begins_beside_what_is_kept_is_undone),
+        TEST(test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence),
         TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
