@@ -49,7 +49,7 @@ static hf_status take(char **text_out, const char *from, size_t length, const ch
 }
 
 /* The number that the decimal digits mean; -1: it has other characters, or is above max. */
-static int number(const char *from, size_t length, int max) {
+static int read_number(const char *from, size_t length, int max) {
     int value = 0;
     if (length == 0 || length > 9)
         return -1;
@@ -127,139 +127,125 @@ static hf_status parse_login(const char *from, size_t length, hf_address *addres
 static int64_t milliseconds(const char *from, size_t length) {
     const char *point = memchr(from, '.', length);
     size_t whole = point != NULL ? (size_t)(point - from) : length;
-    int seconds = number(from, whole, 315360000), fraction = 0;
+    int seconds = read_number(from, whole, 315360000), fraction = 0;
     if (point != NULL) {
         size_t digits = length - whole - 1;
-        fraction = digits <= 3 ? number(point + 1, digits, 999) : -1;
+        fraction = digits <= 3 ? read_number(point + 1, digits, 999) : -1;
         for (; digits < 3; digits++)
             fraction *= 10;
     }
     return seconds < 0 || fraction < 0 ? -1 : seconds * INT64_C(1000) + fraction;
 }
 
-/* An option of the client. *known: the name is one. */
-static hf_status parse_option(const char *name, size_t name_length, const char *value,
-                              size_t length, hf_client_options *options, bool *known) {
-    const struct {
-        const char *name;
-        int64_t *ms;
-    } times[] = {
-        {"connect_timeout", &options->connect_timeout_ms},
-        {"command_timeout", &options->command_timeout_ms},
-        {"keepalive", &options->keepalive_ms},
-        {"fence_life", &options->fence_life_ms},
+/* The options after the ?, and their fields. */
+#define FIELD(field) offsetof(hf_address, field)
+static const struct option {
+    const char *name;
+    enum { TEXT, NAME, NUMBER, SWITCH, SECONDS, SECONDS_OR_0, SECONDS_OR_NEVER } kind;
+    size_t field;
+} url_options[] = {
+    {"db", NUMBER, FIELD(database)},
+    {"tls_ca", TEXT, FIELD(ca)},
+    {"tls_cert", TEXT, FIELD(certificate)},
+    {"tls_key", TEXT, FIELD(key)},
+    {"tls_verify", SWITCH, FIELD(verify)},
+    {"password_file", TEXT, FIELD(secret_file)},
+    {"password_env", TEXT, FIELD(secret_variable)},
+    {"connect_timeout", SECONDS, FIELD(options.connect_timeout_ms)},
+    {"command_timeout", SECONDS, FIELD(options.command_timeout_ms)},
+    {"keepalive", SECONDS_OR_NEVER, FIELD(options.keepalive_ms)},
+    {"client_name", NAME, FIELD(client_name)},
+    {"lazy", SWITCH, FIELD(options.lazy)},
+    {"fence_life", SECONDS, FIELD(options.fence_life_ms)},
+    {"replicas", NUMBER, FIELD(replicas)},
+    {"quarantine", SECONDS_OR_0, FIELD(quarantine_ms)},
+};
+#undef FIELD
+#define OPTIONS (sizeof url_options / sizeof *url_options)
+
+static hf_status set_option(const struct option *option, const char *value, size_t length,
+                            hf_address *address) {
+    static const char *const takes[] = {
+        [TEXT] = "one value",
+        [NAME] = "1 to 63 characters",
+        [NUMBER] = "a number",
+        [SWITCH] = "on or off",
+        [SECONDS] = "seconds, like 2 or 0.5",
+        [SECONDS_OR_0] = "seconds, like 30, or 0",
+        [SECONDS_OR_NEVER] = "seconds, like 30, or 0",
     };
-    *known = true;
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        if (!is(name, name_length, times[i].name))
-            continue;
-        int64_t ms = milliseconds(value, length);
-        if (ms == 0 && times[i].ms == &options->keepalive_ms)
-            ms = HF_NEVER;
-        else if (ms <= 0)
-            return hf_fail(HF_EINVAL, "malformed URL: %s takes seconds, like 2 or 0.5",
-                           times[i].name);
-        *times[i].ms = ms;
-        return HF_OK;
+    void *field = (char *)address + option->field;
+    char **text = field;
+    int32_t *number = field;
+    int64_t *ms = field;
+    bool bad;
+    switch (option->kind) {
+    case TEXT:
+    case NAME:
+        bad = length == 0 || *text != NULL;
+        if (!bad && (*text = decode(value, length, &bad)) == NULL)
+            return hf_fail(HF_ENOMEM, "no memory");
+        break;
+    case NUMBER:
+        *number = read_number(value, length, 1000000);
+        bad = *number < 0;
+        break;
+    case SWITCH:
+        *number = is(value, length, "on") ? HF_ON : HF_OFF;
+        bad = *number == HF_OFF && !is(value, length, "off");
+        break;
+    default:
+        *ms = milliseconds(value, length);
+        bad = *ms < 0 || (*ms == 0 && option->kind == SECONDS);
+        if (*ms == 0 && option->kind == SECONDS_OR_NEVER)
+            *ms = HF_NEVER;
     }
-    if (is(name, name_length, "lazy")) {
-        bool on = is(value, length, "on");
-        options->lazy = on ? HF_ON : HF_OFF;
-        return on || is(value, length, "off")
-                   ? HF_OK
-                   : hf_fail(HF_EINVAL, "malformed URL: lazy takes on or off");
-    }
-    *known = is(name, name_length, "client_name");
-    if (!*known)
-        return HF_OK;
-    bool bad = length == 0;
-    char *text = decode(value, length, &bad);
-    if (text == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    bad = bad || strlen(text) >= sizeof options->client_name;
-    if (!bad)
-        strcpy(options->client_name, text);
-    free(text);
-    return bad ? hf_fail(HF_EINVAL, "malformed URL: client_name takes 1 to 63 characters") : HF_OK;
+    return bad ? hf_fail(HF_EINVAL, "malformed URL: %s takes %s", option->name, takes[option->kind])
+               : HF_OK;
 }
 
 /* There is no such option. Its name is shown only where it cannot be the rest of a password:
  * the hosts in front are good, and a value follows. */
 static hf_status refuse_option(const char *name) {
-    size_t length = strcspn(name, "=&");
+    size_t length = strcspn(name, "=&"), used = 0;
     bool named = length > 0 && name[length] == '=';
-    return hf_fail(
-        HF_EINVAL,
-        "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
-        "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-        "keepalive, client_name, lazy, fence_life, replicas, quarantine, each with a = and a "
-        "value",
-        named ? "unknown option " : "an option without a name or a value",
-        named ? hf_quote(name, length) : "");
+    char known[256];
+    for (size_t i = 0; i < OPTIONS; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s, ", url_options[i].name);
+    return hf_fail(HF_EINVAL, "%s%s in the URL: after the ? it takes %seach with a = and a value",
+                   named ? "unknown option " : "an option without a name or a value",
+                   named ? hf_quote(name, length) : "", known);
 }
 
 /* *unknown: the first option with an unknown name, or NULL. */
 static hf_status parse_query(const char *query, hf_address *address, const char **unknown) {
-    struct {
-        const char *name;
-        char **text;
-    } texts[] = {
-        {"tls_ca", &address->ca},
-        {"tls_cert", &address->certificate},
-        {"tls_key", &address->key},
-        {"password_file", &address->secret_file},
-        {"password_env", &address->secret_variable},
-    };
+    bool quorum = address->kind == HF_QUORUM;
     if (strchr(query, '@') != NULL)
         return hf_fail(HF_EINVAL,
                        "malformed URL: a ? in the user or the password must be written %%3F");
     while (*query != '\0') {
         size_t length = strcspn(query, "&"), name = strcspn(query, "=&"), i = 0;
         const char *value = query + name + (name < length);
-        size_t value_length = length - (size_t)(value - query);
-        bool known = false;
-        while (i < sizeof texts / sizeof *texts && !is(query, name, texts[i].name))
+        hf_status status = HF_OK;
+        while (i < OPTIONS && !is(query, name, url_options[i].name))
             i++;
-        hf_status status =
-            parse_option(query, name, value, value_length, &address->options, &known);
+        if (i < OPTIONS)
+            status = set_option(&url_options[i], value, length - (size_t)(value - query), address);
+        else if (*unknown == NULL)
+            *unknown = query;
         if (status != HF_OK)
             return status;
-        if (i < sizeof texts / sizeof *texts) {
-            bool bad = value_length == 0 || *texts[i].text != NULL;
-            if (!bad && (*texts[i].text = decode(value, value_length, &bad)) == NULL)
-                return hf_fail(HF_ENOMEM, "no memory");
-            if (bad)
-                return hf_fail(HF_EINVAL, "malformed URL: %s takes one value", texts[i].name);
-        } else if (is(query, name, "tls_verify")) {
-            if (!is(value, value_length, "on") && !is(value, value_length, "off"))
-                return hf_fail(HF_EINVAL, "malformed URL: tls_verify takes on or off");
-            address->verify = is(value, value_length, "on");
-        } else if (is(query, name, "db")) {
-            address->database = number(value, value_length, 1000000);
-            if (address->database < 0)
-                return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
-        } else if (is(query, name, "replicas")) {
-            address->replicas = number(value, value_length, 1000000);
-            if (address->replicas < 0)
-                return hf_fail(HF_EINVAL, "malformed URL: replicas takes a number");
-            if (address->kind == HF_QUORUM)
-                return hf_fail(HF_EINVAL, "malformed URL: the masters of redis+quorum:// have no "
-                                          "replicas");
-        } else if (is(query, name, "quarantine")) {
-            address->quarantine_ms = milliseconds(value, value_length);
-            if (address->quarantine_ms < 0)
-                return hf_fail(HF_EINVAL, "malformed URL: quarantine takes seconds, like 30, or 0");
-            if (address->kind != HF_QUORUM)
-                return hf_fail(HF_EINVAL, "malformed URL: quarantine needs redis+quorum://");
-        } else if (!known && *unknown == NULL) {
-            *unknown = query;
-        }
+        if (is(query, name, "replicas") && quorum)
+            return hf_fail(HF_EINVAL,
+                           "malformed URL: the masters of redis+quorum:// have no replicas");
+        if (is(query, name, "quarantine") && !quorum)
+            return hf_fail(HF_EINVAL, "malformed URL: quarantine needs redis+quorum://");
         query += length + (query[length] == '&');
     }
     if (!address->tls && (address->ca != NULL || address->certificate != NULL ||
-                          address->key != NULL || !address->verify))
+                          address->key != NULL || address->verify == HF_OFF))
         return hf_fail(HF_EINVAL, "malformed URL: the tls_ options need rediss://");
-    if ((address->secret_file != NULL) + (address->secret_variable != NULL) > 1)
+    if (address->secret_file != NULL && address->secret_variable != NULL)
         return hf_fail(HF_EINVAL,
                        "malformed URL: it takes password_file or password_env, not both");
     return HF_OK;
@@ -287,7 +273,7 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
     }
     if (host_end == host)
         return hf_fail(HF_EINVAL, "malformed URL: no host");
-    place->port = port != NULL ? number(port, (size_t)(end - port), 65535) : usual;
+    place->port = port != NULL ? read_number(port, (size_t)(end - port), 65535) : usual;
     if (place->port <= 0)
         return hf_fail(HF_EINVAL, "malformed URL: the port must be 1 to 65535");
     hf_status status = take(&place->host, host, (size_t)(host_end - host), "the host");
@@ -359,7 +345,7 @@ static hf_status parse_path(const char *path, const char *end, hf_address *addre
         return HF_OK;
     if (address->database != 0)
         return hf_fail(HF_EINVAL, "malformed URL: it names the database twice");
-    address->database = number(path + 1, (size_t)(end - path - 1), 1000000);
+    address->database = read_number(path + 1, (size_t)(end - path - 1), 1000000);
     if (address->database < 0)
         return hf_fail(HF_EINVAL, "malformed URL: the database must be a number");
     return HF_OK;
@@ -370,11 +356,10 @@ static hf_status parse(const char *url, hf_address *address) {
     if (separator == NULL)
         return hf_fail(HF_EINVAL, "malformed URL: it must look like redis://host:6379/0 or "
                                   "unix:///path/to/socket");
-    bool tcp = true, bad = false;
+    bool tcp = true;
     hf_status status = parse_scheme(url, (size_t)(separator - url), address, &tcp);
     if (status != HF_OK)
         return status;
-    address->verify = true;
     address->quarantine_ms = HF_QUARANTINE_MS;
     const char *rest = separator + 3, *query = strchr(rest, '?');
     const char *end = query != NULL ? query : rest + strlen(rest), *unknown = NULL;
@@ -404,19 +389,17 @@ static hf_status parse(const char *url, hf_address *address) {
         if (path == NULL || rest != path)
             return hf_fail(HF_EINVAL,
                            "malformed URL: it must look like unix:///path/to/socket, with three /");
-        address->path = decode(path, (size_t)(end - path), &bad);
-        if (address->path == NULL)
-            return hf_fail(HF_ENOMEM, "no memory");
-        if (bad || strlen(address->path) > 107)
-            return hf_fail(HF_EINVAL, "malformed URL: the socket's path %s",
-                           bad ? "has a bad % escape" : "is longer than 107 bytes");
-        return unknown == NULL ? HF_OK : refuse_option(unknown);
+        status = take(&address->path, path, (size_t)(end - path), "the socket's path");
+        if (status == HF_OK && strlen(address->path) > 107)
+            status =
+                hf_fail(HF_EINVAL, "malformed URL: the socket's path is longer than 107 bytes");
+    } else {
+        status = parse_path(path != NULL ? path : end, end, address);
+        if (status == HF_OK)
+            status = parse_hosts(rest, authority_end, address);
     }
-    status = parse_path(path != NULL ? path : end, end, address);
     if (status == HF_OK && address->kind == HF_CLUSTER && address->database != 0)
         status = hf_fail(HF_EINVAL, "malformed URL: a cluster has only the database 0");
-    if (status == HF_OK)
-        status = parse_hosts(rest, authority_end, address);
     if (status == HF_OK && address->kind == HF_QUORUM)
         status = check_masters(address);
     return status == HF_OK && unknown != NULL ? refuse_option(unknown) : status;
@@ -467,34 +450,18 @@ hf_status hf_address_parse(const char *url, hf_address *address) {
 
 hf_status hf_address_options(hf_address *address, const hf_client_options *chosen) {
     hf_client_options *options = &address->options;
-    const char *name = chosen->client_name;
-    if (chosen->connect_timeout_ms < 0 || chosen->command_timeout_ms < 0 ||
-        chosen->connect_timeout_ms > HF_LEASE_MAX || chosen->command_timeout_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL,
-                       "the connect timeout or the command timeout is negative, or over ten years");
-    if (chosen->keepalive_ms < HF_NEVER || chosen->keepalive_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it must be 1 ms to 10 years, or off",
-                       (long long)chosen->keepalive_ms);
-    if (chosen->lazy != HF_DEFAULT && chosen->lazy != HF_ON && chosen->lazy != HF_OFF)
-        return hf_fail(HF_EINVAL, "lazy is %d: it is on, off or left to the default",
-                       (int)chosen->lazy);
-    if (chosen->fence_life_ms != 0 || options->fence_life_ms != 0) {
-        int64_t ms = chosen->fence_life_ms != 0 ? chosen->fence_life_ms : options->fence_life_ms;
-        if (ms < FENCE_LIFE_MIN || ms > HF_LEASE_MAX)
-            return hf_fail(HF_EINVAL, "a fence_life of %lld ms: it must be 1 s to 10 years",
-                           (long long)ms);
-    }
-    if (*name == '\0')
-        name = *options->client_name != '\0' ? options->client_name : "holdfast";
-    for (size_t i = 0; i < sizeof options->client_name && name[i] != '\0'; i++)
+    const char *name = *chosen->client_name != '\0'   ? chosen->client_name
+                       : address->client_name != NULL ? address->client_name
+                                                      : "holdfast";
+    size_t length = strnlen(name, sizeof options->client_name);
+    if (length == sizeof options->client_name)
+        return hf_fail(HF_EINVAL, "the client_name takes at most 63 characters");
+    for (size_t i = 0; i < length; i++)
         if (name[i] <= ' ' || name[i] > '~')
             return hf_fail(HF_EINVAL,
-                           "the client_name %s: it takes printable ASCII characters, "
-                           "no spaces",
-                           hf_quote(name, strnlen(name, sizeof options->client_name)));
-    if (memchr(name, '\0', sizeof options->client_name) == NULL)
-        return hf_fail(HF_EINVAL, "the client_name takes at most 63 characters");
-    memmove(options->client_name, name, strlen(name) + 1);
+                           "the client_name %s: it takes printable ASCII characters, no spaces",
+                           hf_quote(name, length));
+    memcpy(options->client_name, name, length + 1);
 
 #define CHOOSE(option, usual)                                                                      \
     options->option = chosen->option != 0    ? chosen->option                                      \
@@ -506,6 +473,20 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(fence_life_ms, 0); /* a day, without saying so */
     CHOOSE(lazy, HF_OFF);
 #undef CHOOSE
+    if (options->connect_timeout_ms < 0 || options->command_timeout_ms < 0 ||
+        options->connect_timeout_ms > HF_LEASE_MAX || options->command_timeout_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL,
+                       "the connect timeout or the command timeout is negative, or over ten years");
+    if (options->keepalive_ms < HF_NEVER || options->keepalive_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it must be 1 ms to 10 years, or off",
+                       (long long)options->keepalive_ms);
+    int64_t life_ms = options->fence_life_ms;
+    if (life_ms != 0 && (life_ms < FENCE_LIFE_MIN || life_ms > HF_LEASE_MAX))
+        return hf_fail(HF_EINVAL, "a fence_life of %lld ms: it must be 1 s to 10 years",
+                       (long long)life_ms);
+    if (options->lazy != HF_ON && options->lazy != HF_OFF)
+        return hf_fail(HF_EINVAL, "lazy is %d: it is on, off or left to the default",
+                       (int)options->lazy);
     return HF_OK;
 }
 
@@ -540,6 +521,7 @@ void hf_address_free(hf_address *address) {
     free(address->path);
     free(address->service);
     free(address->user);
+    free(address->client_name);
     free(address->secret_file);
     free(address->secret_variable);
     free(address->ca);

@@ -24,11 +24,13 @@ typedef struct hf_address {
     /* Or its source: each log-in reads the password again, so that it can change. */
     char *secret_file, *secret_variable;
 
-    bool tls, verify;             /* verify: the chain and the host's name */
+    bool tls;
+    int32_t verify;               /* HF_OFF: neither the chain nor the host's name */
     char *ca, *certificate, *key; /* files, or NULL */
     char *name;                   /* the certificate's name, if it is not the host's; or NULL */
 
     hf_client_options options; /* those of the URL; hf_address_options() completes them */
+    char *client_name;         /* of the URL, or NULL */
 
     int32_t replicas;           /* of each lock that names no number of its own */
     int64_t quarantine_ms;      /* of a quorum */

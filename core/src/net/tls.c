@@ -104,8 +104,8 @@ hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
     hf_ssl.BIO_meth_set_read(tls->socket, socket_read);
     hf_ssl.BIO_meth_set_ctrl(tls->socket, socket_control);
     hf_ssl.SSL_CTX_ctrl(tls->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
-    hf_ssl.SSL_CTX_set_verify(tls->context, address->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
-                              NULL);
+    hf_ssl.SSL_CTX_set_verify(tls->context,
+                              address->verify == HF_OFF ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     hf_ssl.SSL_CTX_ctrl(tls->context, SSL_CTRL_MODE,
                         SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     status = load(address, tls->context);
