@@ -132,89 +132,82 @@ static hf_status check_run(const hf_members *members, size_t at, const hf_run *r
 hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64_t sent_at) {
     int64_t now = hf_now();
     hf_member *member = &members->of[at];
-    pthread_mutex_lock(&members->mutex);
+    HF_HOLDING(&members->mutex);
     hf_status status = check_run(members, at, run);
-    if (status == HF_OK) {
-        bool same = strcmp(member->run.id, run->id) == 0, first = member->run.id[0] == '\0';
-        int64_t up_s = run->uptime_s > UPTIME_ERROR_S ? run->uptime_s - UPTIME_ERROR_S : 0;
-        int64_t started_at = up_s < HF_LEASE_MAX / 1000 ? now - up_s * 1000 * HF_MS : INT64_MIN;
-        if (first)
-            member->started_at = started_at;
-        else if (!same && started_at < member->seen_at)
-            member->started_at = member->seen_at; /* its clock says more: it has stepped */
-        else if (started_at > member->started_at)
-            member->started_at = started_at;
-        if (!same && !first) {
-            memcpy(member->before, member->run.id, sizeof member->before);
-        }
-        member->run = *run;
-        member->seen_at = now;
-        if (run->server_us > 0) {
-            member->pair_sent = sent_at;
-            member->pair_server = run->server_us;
-        }
-    } else {
+    if (status != HF_OK) {
         member->lets_in = false;
+        return status;
     }
-    pthread_mutex_unlock(&members->mutex);
-    return status;
+    bool same = strcmp(member->run.id, run->id) == 0, first = member->run.id[0] == '\0';
+    int64_t up_s = run->uptime_s > UPTIME_ERROR_S ? run->uptime_s - UPTIME_ERROR_S : 0;
+    int64_t started_at = up_s < HF_LEASE_MAX / 1000 ? now - up_s * 1000 * HF_MS : INT64_MIN;
+    if (first)
+        member->started_at = started_at;
+    else if (!same && started_at < member->seen_at)
+        member->started_at = member->seen_at; /* its clock says more: it has stepped */
+    else if (started_at > member->started_at)
+        member->started_at = started_at;
+    if (!same && !first)
+        memcpy(member->before, member->run.id, sizeof member->before);
+    member->run = *run;
+    member->seen_at = now;
+    if (run->server_us > 0) {
+        member->pair_sent = sent_at;
+        member->pair_server = run->server_us;
+    }
+    return HF_OK;
 }
 
 hf_status hf_member_lists(hf_members *members, size_t at, const char *found) {
-    bool agree = hf_members_agree(members->list, found);
-    pthread_mutex_lock(&members->mutex);
-    members->of[at].lets_in = agree;
-    pthread_mutex_unlock(&members->mutex);
-    if (agree)
+    HF_HOLDING(&members->mutex);
+    hf_member *member = &members->of[at];
+    member->lets_in = hf_members_agree(members->list, found);
+    if (member->lets_in)
         return HF_OK;
     return hf_fail(HF_EINVAL,
                    "%s belongs to another quorum: its key %s has %s, and this client has %s: lists "
                    "may differ by one master, and must have one quarantine",
-                   members->of[at].shown, HF_MEMBERS_KEY, hf_quote(found, strlen(found)),
-                   members->list);
+                   member->shown, HF_MEMBERS_KEY, hf_quote(found, strlen(found)), members->list);
 }
 
 bool hf_members_let_in(hf_members *members) {
-    bool all = true;
-    pthread_mutex_lock(&members->mutex);
+    HF_HOLDING(&members->mutex);
     for (size_t i = 0; i < members->count; i++)
-        all = all && members->of[i].lets_in;
-    pthread_mutex_unlock(&members->mutex);
-    return all;
+        if (!members->of[i].lets_in)
+            return false;
+    return true;
 }
 
 void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us) {
     hf_member *member = &members->of[at];
-    pthread_mutex_lock(&members->mutex);
+    HF_HOLDING(&members->mutex);
     if (sent_at > member->seen_at)
         member->seen_at = sent_at;
     if (server_us > 0 && sent_at > member->pair_sent) {
         member->pair_sent = sent_at;
         member->pair_server = server_us;
     }
-    pthread_mutex_unlock(&members->mutex);
 }
 
 /* ------------------------------------------------------------------ Asked */
 
 int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at) {
-    pthread_mutex_lock(&members->mutex);
+    HF_HOLDING(&members->mutex);
     const hf_member *member = &members->of[at];
     bool known = member->run.id[0] != '\0' && member->started_at != INT64_MIN;
-    int64_t until = known ? hf_after(member->started_at, members->quarantine_ms) : sent_at;
-    pthread_mutex_unlock(&members->mutex);
-    return members->quarantine_ms > 0 ? hf_until(until, sent_at) : 0;
+    if (!known || members->quarantine_ms == 0)
+        return 0;
+    return hf_until(hf_after(member->started_at, members->quarantine_ms), sent_at);
 }
 
 int64_t hf_members_clock(hf_members *members, int64_t now) {
     int64_t newest = 0;
-    pthread_mutex_lock(&members->mutex);
+    HF_HOLDING(&members->mutex);
     for (size_t i = 0; i < members->count; i++) {
         const hf_member *member = &members->of[i];
         int64_t us = member->pair_server + (now - member->pair_sent) / 1000;
         if (member->pair_server > 0 && us > newest)
             newest = us;
     }
-    pthread_mutex_unlock(&members->mutex);
     return newest;
 }
