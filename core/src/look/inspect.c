@@ -4,7 +4,6 @@
 #include "lock/lock.h"
 #include "lock/majority.h"
 #include "lock/masters.h"
-#include "lock/undo.h"
 #include "look/node.h"
 #include "look/view.h"
 #include "look/wire.h"
@@ -130,15 +129,12 @@ static size_t break_like(const hf_lock *lock, const looks *of, size_t named, hf_
     }
     hf_gathering_run(heard, lock->client, send);
     for (size_t i = 0; i < of->masters; i++) {
-        hf_client *master = lock->client->quorum->masters[i].client;
         if (!heard->from[i].answered || heard->from[i].status != HF_OK)
             continue;
         hf_release_outcome outcome = hf_reply_release(heard->from[i].reply);
         broken += outcome != HF_RELEASE_NONSENSE;
-        hf_client_lock(master);
         if (outcome == HF_RELEASE_MORE)
-            hf_kick_locked(master, lock->names);
-        hf_client_unlock(master);
+            hf_node_kick(lock->client->quorum->masters[i].client, lock->names);
     }
     return broken;
 }
@@ -245,9 +241,7 @@ hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
         return status;
     hf_release_outcome outcome = hf_reply_release(answer.reply);
     freeReplyObject(answer.reply);
-    hf_client_lock(lock->client);
     if (outcome == HF_RELEASE_MORE)
-        hf_kick_locked(lock->client, lock->names);
-    hf_client_unlock(lock->client);
+        hf_node_kick(lock->client, lock->names);
     return break_status(lock, outcome, answer.doubtful);
 }

@@ -2,6 +2,7 @@
 #include "lock/lock.h"
 #include "lock/quorum.h"
 #include "lock/undo.h"
+#include "look/node.h"
 
 static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_ms) {
     if (lock == NULL)
@@ -30,9 +31,7 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     hf_status status = check_limit(lock, permits, per_ms);
     if (status != HF_OK)
         return status;
-    hf_client_lock(lock->client);
-    status = hf_client_new_id_locked(lock->client, id);
-    hf_client_unlock(lock->client);
+    status = hf_node_new_id(lock->client, id);
     if (status != HF_OK)
         return status;
     hf_request_limit(&request, lock->names, id, permits, per_ms);
@@ -54,9 +53,7 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
         *permits_was = was[0];
     if (per_ms_was != NULL)
         *per_ms_was = was[1];
-    hf_client_lock(lock->client); /* who waits by another number is told */
-    hf_kick_locked(lock->client, lock->names);
-    hf_client_unlock(lock->client);
+    hf_node_kick(lock->client, lock->names); /* who waits by another number is told */
     if (lock->terms.replicas > 0 && answer.replicas < lock->terms.replicas)
         return hf_fail(
             HF_EREPLICAS, "the limit of lock %s had reached %lld of the %d replicas asked for",

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "lock/undo.h"
 #include "net/pool.h"
 
 hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **reply_out, int count,
@@ -40,16 +41,29 @@ hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_
     return status == HF_EUNKNOWN ? HF_ECONNECT : status; /* it changes nothing */
 }
 
+hf_status hf_node_new_id(hf_client *client, char *id) {
+    hf_client_lock(client);
+    hf_status status = hf_client_new_id_locked(client, id);
+    hf_client_unlock(client);
+    return status;
+}
+
+void hf_node_kick(hf_client *client, hf_names *names) {
+    hf_client_lock(client);
+    hf_kick_locked(client, names);
+    hf_client_unlock(client);
+}
+
 int hf_node_next(hf_transport *transport, int node) {
     hf_discovery *discovery = transport->discovery;
     int count = (int)hf_discovery_nodes(discovery), first = node;
-    if (!hf_discovery_clustered(transport->discovery))
+    if (!hf_discovery_clustered(discovery))
         return node == 0 ? 0 : -1;
-    while (node < count && !hf_discovery_serves(transport->discovery, node))
+    while (node < count && !hf_discovery_serves(discovery, node))
         node++;
     if (node < count)
         return node;
-    return first == 0 ? hf_discovery_node(transport->discovery, 0) : -1; /* no map yet */
+    return first == 0 ? hf_discovery_node(discovery, 0) : -1; /* no map yet */
 }
 
 /* What to do after an answer that is an error; HF_AFTER_FAIL: nothing. */

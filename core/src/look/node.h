@@ -27,6 +27,11 @@ hf_status hf_node_ask_all(hf_client *client, int node, const hf_request *request
 hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_t skip,
                           int64_t most, bool whole, redisReply **reply_out);
 
+/* A new id, of a request or a hold. */
+hf_status hf_node_new_id(hf_client *client, char *id);
+/* Have the lock handed on, which was left free with more of its queue to skip. */
+void hf_node_kick(hf_client *client, hf_names *names);
+
 /* The next node from this number on that serves a slot, or might; -1: there is none. */
 int hf_node_next(hf_transport *transport, int node);
 

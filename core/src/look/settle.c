@@ -2,7 +2,6 @@
 #include "lock/lock.h"
 #include "lock/outcome.h"
 #include "lock/quorum.h"
-#include "lock/undo.h"
 #include "look/node.h"
 #include "look/wire.h"
 
@@ -129,9 +128,7 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
         return status;
     said.owner = who.holder.bytes;
     said.owner_length = who.holder.length;
-    hf_client_lock(lock->client);
-    status = hf_client_new_id_locked(lock->client, id);
-    hf_client_unlock(lock->client);
+    status = hf_node_new_id(lock->client, id);
     if (status != HF_OK)
         return status;
     hf_request_settle(&request, lock->names, &said);
@@ -140,10 +137,7 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
         return status;
     hf_settle_outcome outcome = hf_reply_settle(answer.reply);
     freeReplyObject(answer.reply);
-    if (outcome == HF_SETTLE_MORE) {
-        hf_client_lock(lock->client);
-        hf_kick_locked(lock->client, lock->names);
-        hf_client_unlock(lock->client);
-    }
+    if (outcome == HF_SETTLE_MORE)
+        hf_node_kick(lock->client, lock->names);
     return settle_status(lock, &said, outcome, answer.doubtful);
 }
