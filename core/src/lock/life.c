@@ -1,6 +1,5 @@
 #include "lock/life.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "lock/reading.h"
@@ -101,10 +100,8 @@ void hf_op_fail_locked(hf_op *op, hf_status status) {
 }
 
 hf_status hf_op_explain_given_up(const hf_op *op) {
-    char why[300];
-    snprintf(why, sizeof why, "%s", hf_error_message());
     return hf_fail(HF_EUNKNOWN,
                    "the wait for lock %s was given up, and the server does not know it yet; the "
                    "client goes on telling it in the background: %s",
-                   hf_names_quoted(op->hold->names), why);
+                   hf_names_quoted(op->hold->names), hf_error_message());
 }

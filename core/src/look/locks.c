@@ -9,7 +9,6 @@
  * to one that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
  * would have had to move twice.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +64,7 @@ struct hf_locks {
     int64_t commands, trips, answer_us;
     bool unknown_total, over;
     hf_status trouble; /* with which node, to be told next */
-    char why[HF_MESSAGE_MAX];
+    hf_error why;
     size_t pattern_length;
     char pattern[];
 };
@@ -321,22 +320,15 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
     return HF_OK;
 }
 
-/* The error that a request of ours was answered with, and its message. */
-static hf_status refusal(const hf_locks *locks, const redisReply *reply) {
+/* The error that SCAN was answered with, with the message that the script of permissions would
+ * make, which does not know SCAN. */
+static hf_status refused_scan(hf_locks *locks, const redisReply *reply) {
     char shown[300];
     hf_status status;
     hf_discovery_show(locks->client->transport->discovery, locks->node, shown, sizeof shown);
     hf_transport_error(locks->client->transport, shown, reply->str, &status);
-    return status;
-}
-
-/* As the script of permissions would, which has no walk's commands. */
-static hf_status refused_scan(hf_locks *locks, const redisReply *reply) {
-    char why[HF_MESSAGE_MAX];
-    hf_status status = refusal(locks, reply);
-    snprintf(why, sizeof why, "%s", hf_error_message());
     if (strncmp(reply->str, "NOPERM", 6) == 0)
-        hf_explain("%.300s; missing: +scan", why);
+        hf_explain("%.300s; missing: +scan", hf_error_message());
     return status;
 }
 
@@ -466,14 +458,13 @@ static hf_status look_at_suspects(hf_locks *locks) {
 
 /* What is left of this node is not listed. */
 static hf_status skip_node(hf_locks *locks, hf_status status) {
-    char why[HF_MESSAGE_MAX], shown[128];
-    snprintf(why, sizeof why, "%s", hf_error_message());
+    char shown[128];
     hf_discovery_show(locks->client->transport->discovery, locks->node, shown, sizeof shown);
     while (locks->suspects.first != NULL)
         drop_suspect(locks);
     locks->places[locks->node].failed = true;
     end_node(locks);
-    return hf_fail(status, "not all locks of %.120s are listed: %.250s", shown, why);
+    return hf_fail(status, "not all locks of %.120s are listed: %.250s", shown, hf_error_message());
 }
 
 static hf_status work(hf_locks *locks) {
@@ -486,8 +477,10 @@ static hf_status work(hf_locks *locks) {
 static hf_status step(hf_locks *locks) {
     hf_status trouble = locks->trouble;
     locks->trouble = HF_OK;
-    if (trouble != HF_OK)
-        return hf_fail(trouble, "%s", locks->why);
+    if (trouble != HF_OK) {
+        hf_error_set(&locks->why);
+        return trouble;
+    }
     if (locks->passes == 0)
         return begin_pass(locks);
     if (locks->node < 0 && next_node(locks) < 0)
@@ -512,7 +505,7 @@ static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_o
         return status;
     if (is_nodes(status)) { /* after what was found before it */
         locks->trouble = status;
-        snprintf(locks->why, sizeof locks->why, "%s", hf_error_message());
+        locks->why = *hf_error_last();
     }
     *view_out = locks->found[locks->found_at++];
     locks->told_count++;

@@ -366,10 +366,9 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
 
 /* A quorum goes on without this master, and a survey with the others. */
 static hf_status tell_absent(survey *of, hf_status status) {
-    char why[HF_MESSAGE_MAX];
-    snprintf(why, sizeof why, "%s", hf_error_message());
     of->count = 0;
-    find(of, HF_FINDING_WARNING, status == HF_EINVAL ? "members" : "reach", "%s", why);
+    find(of, HF_FINDING_WARNING, status == HF_EINVAL ? "members" : "reach", "%s",
+         hf_error_message());
     return HF_OK;
 }
 

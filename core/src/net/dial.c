@@ -1,7 +1,6 @@
 #include "net/dial.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The thread and the owner share it: the last one to let go frees it. */
@@ -13,7 +12,7 @@ struct hf_dial {
     atomic_int state;
     hf_connection *connection; /* or NULL, with the two below */
     hf_status status;
-    char message[300];
+    hf_error why;
 };
 
 static void free_dial(hf_dial *dial) {
@@ -28,7 +27,7 @@ static void *run_dial(void *argument) {
     if (dial->status == HF_OK)
         hf_connection_set_driven(dial->connection);
     else
-        snprintf(dial->message, sizeof dial->message, "%s", hf_error_message());
+        dial->why = *hf_error_last();
     if (atomic_exchange(&dial->state, OVER) == DROPPED)
         free_dial(dial);
     else
@@ -58,7 +57,7 @@ bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *stat
     *status_out = dial->status;
     dial->connection = NULL;
     if (dial->status != HF_OK)
-        hf_explain("%s", dial->message);
+        hf_error_set(&dial->why);
     free_dial(dial);
     return true;
 }

@@ -1,6 +1,5 @@
 #include "net/link.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,9 +271,10 @@ static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
 }
 
 hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
-    if (link->failure != HF_OK)
-        return hf_fail(link->failure, "%s", link->why);
-    return hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
+    if (link->failure == HF_OK)
+        return hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
+    hf_error_set(&link->why);
+    return link->failure;
 }
 
 bool hf_link_is_unsent(const hf_link *link, int64_t since) {
@@ -414,7 +414,7 @@ static void refuse_waiting(hf_links *links, hf_link *link) {
 
 void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
     link->failure = status;
-    snprintf(link->why, sizeof link->why, "%s", hf_error_message());
+    link->why = *hf_error_last();
     HF_EACH(at, &link->waiting)
     tell_tried(TASK_OF(at), hf_link_explain(links, link));
     if (status != HF_ECONNECT)

@@ -105,7 +105,7 @@ typedef struct hf_link {
     int64_t left_at;         /* when the last connection was lost or given back */
     int64_t answered_at;     /* when the last answer came that was no error */
     hf_status failure;       /* why the last dial came to nothing, with the message */
-    char why[200];
+    hf_error why;
     int64_t trip_ms;                /* how long the last answer took */
     int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its
                                      * answer; 0: not known */

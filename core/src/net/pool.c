@@ -1,7 +1,6 @@
 #include "net/pool.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/simulated.h"
@@ -31,7 +30,7 @@ typedef struct hf_shelf {
     hf_connection *joint;               /* calls may join those that use it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
     bool kept;                          /* the next one to become idle is for the keeper */
-    char why[300];                      /* the message of the last that could not be opened */
+    hf_error why;                       /* of the last that could not be opened */
 } shelf;
 
 struct hf_pool {
@@ -156,7 +155,7 @@ static void serve_waiting(shelf *at) {
 
 /* End all waiting calls: no connection can be opened, for the reason in this thread's message. */
 static void refuse_waiting(shelf *at, hf_status status) {
-    snprintf(at->why, sizeof at->why, "%s", hf_error_message());
+    at->why = *hf_error_last();
     while (at->waiting.first != NULL)
         serve(HF_OF(waiter, place, at->waiting.first), status);
 }
@@ -172,9 +171,11 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
     pthread_cond_destroy(&who->woken);
     if (who->served && who->status == HF_OK)
         return HF_OK;
-    bool unreachable = who->served || (at->opening == at->open_count && *at->why != '\0');
-    return hf_fail(who->served ? who->status : HF_ECONNECT, "%s",
-                   unreachable ? at->why : "all connections were in use until the time was up");
+    if (who->served || (at->opening == at->open_count && *at->why.message != '\0'))
+        hf_error_set(&at->why);
+    else
+        hf_explain("all connections were in use until the time was up");
+    return who->served ? who->status : HF_ECONNECT;
 }
 
 /* Let no further call have the connection; its last user closes it. */
