@@ -128,20 +128,18 @@ static int run(int argc, char **argv) {
         cli_usage("break takes the name of one lock");
     if (!it.yes && isatty(STDIN_FILENO) != 1)
         cli_usage("break asks for confirmation, and stdin is not a terminal: use --yes");
-    size_t length;
-    const void *name = look_name(argv[optind], hex, &length);
-    hf_client *client;
+    look_lock of;
     hf_view *view = NULL;
     hf_lock_info info = {.size = sizeof info};
     hf_lock_holder holder = {.size = sizeof holder};
-    int result = look_open(name, length, &client, &it.lock);
+    int result = look_open(&of, argv[optind], hex);
+    it.lock = of.lock;
     if (result == CLI_OK)
         result = choose(&it, &view, &holder, &info);
     if (result == CLI_OK)
         result = break_lock(&it, view, &info, &holder);
     hf_view_close(view);
-    hf_lock_close(it.lock);
-    hf_client_close(client);
+    look_close(&of);
     return result;
 }
 

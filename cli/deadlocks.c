@@ -297,8 +297,7 @@ static void tell(search *it, const waits_graph *graph, const waits_cycle *cycle)
         show_json_line(cycle_json(graph, cycle));
     } else {
         add_cycle(&text, graph, cycle);
-        fwrite(text.bytes, 1, text.length, stdout);
-        show_free(&text);
+        show_print(&text, stdout);
     }
     fflush(stdout);
 }
@@ -339,11 +338,9 @@ static int run(int argc, char **argv) {
     search it = {.rate = HF_RATE_DEFAULT, .pattern = "*"};
     int64_t watch_ms = 0;
     for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
-        if (option == LOOK_HELD)
-            it.filter.held_ms = cli_duration("--held-longer", optarg);
-        else if (option == LOOK_WAITING)
-            it.filter.waiting_ms = cli_duration("--waiting-longer", optarg);
-        else if (option == LOOK_RATE)
+        if (look_filters(&it.filter, option))
+            continue;
+        if (option == LOOK_RATE)
             it.rate = cli_number("--rate", optarg, 0, 1000000);
         else if (option == WATCH)
             watch_ms = optarg != NULL ? cli_duration("--watch", optarg) : 10000;

@@ -35,8 +35,7 @@ static int inspect(hf_lock *lock, const look_filter *filter, bool json) {
         if (!json) {
             show_text text = {0};
             describe(&text, &info, view, first);
-            fwrite(text.bytes, 1, text.length, stdout);
-            show_free(&text);
+            show_print(&text, stdout);
         } else if (first == 0) {
             object = describe_json(&info, view);
         } else {
@@ -59,24 +58,17 @@ static int run(int argc, char **argv) {
     look_filter filter = {0};
     bool json = false, hex = false;
     for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
-        if (option == LOOK_HELD)
-            filter.held_ms = cli_duration("--held-longer", optarg);
-        else if (option == LOOK_WAITING)
-            filter.waiting_ms = cli_duration("--waiting-longer", optarg);
+        look_filters(&filter, option);
         json = json || option == LOOK_JSON;
         hex = hex || option == LOOK_HEX;
     }
     if (argc - optind != 1)
         cli_usage("inspect takes the name of one lock");
-    size_t length;
-    const void *name = look_name(argv[optind], hex, &length);
-    hf_client *client;
-    hf_lock *lock;
-    int result = look_open(name, length, &client, &lock);
+    look_lock of;
+    int result = look_open(&of, argv[optind], hex);
     if (result == CLI_OK)
-        result = inspect(lock, &filter, json);
-    hf_lock_close(lock);
-    hf_client_close(client);
+        result = inspect(of.lock, &filter, json);
+    look_close(&of);
     return result;
 }
 

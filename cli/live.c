@@ -74,7 +74,7 @@ typedef struct live {
 
 static row *name_only(const void *name, size_t length) {
     row *one = show_memory(sizeof *one);
-    one->name = memcpy(show_memory(length + 1), name, length);
+    one->name = show_copy(name, length);
     one->name_length = length;
     return one;
 }

@@ -9,6 +9,14 @@
 #include "cli.h"
 #include "show.h"
 
+bool look_filters(look_filter *filter, int option) {
+    if (option == LOOK_HELD)
+        filter->held_ms = cli_duration("--held-longer", optarg);
+    if (option == LOOK_WAITING)
+        filter->waiting_ms = cli_duration("--waiting-longer", optarg);
+    return option == LOOK_HELD || option == LOOK_WAITING;
+}
+
 bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_view *view) {
     hf_lock_holder holder = {.size = sizeof holder};
     hf_lock_waiter waiter = {.size = sizeof waiter};
@@ -113,12 +121,18 @@ const void *look_name(const char *given, bool hex, size_t *length) {
     return bytes;
 }
 
-int look_open(const void *name, size_t length, hf_client **client_out, hf_lock **lock_out) {
-    *lock_out = NULL;
-    int result = cli_open(NULL, client_out);
+int look_open(look_lock *of, const char *given, bool hex) {
+    *of = (look_lock){0};
+    of->name = look_name(given, hex, &of->length);
+    int result = cli_open(NULL, &of->client);
     if (result != CLI_OK)
         return result;
     show_begin();
-    hf_status status = hf_lock_open(*client_out, name, length, NULL, 0, NULL, lock_out);
+    hf_status status = hf_lock_open(of->client, of->name, of->length, NULL, 0, NULL, &of->lock);
     return status == HF_OK ? CLI_OK : cli_failed(status);
+}
+
+void look_close(look_lock *of) {
+    hf_lock_close(of->lock);
+    hf_client_close(of->client);
 }

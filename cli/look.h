@@ -49,12 +49,23 @@ int look_walk(hf_client *client, const char *pattern, int64_t rate, uint32_t fla
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context);
 
+/* Read an option of LOOK_FILTERS. False: it is another one. */
+bool look_filters(look_filter *filter, int option);
+
 /* Return the bytes of the NAME of a command, perhaps given in hex digits; they are never freed.
  * Exit with CLI_USAGE if the digits are wrong. */
 const void *look_name(const char *given, bool hex, size_t *length);
 
-/* Open a client and the lock of that name, or print the error. Return CLI_OK, or the exit status;
- * the caller closes both, which may be NULL then. */
-int look_open(const void *name, size_t length, hf_client **client_out, hf_lock **lock_out);
+/* The one lock that a command is about. */
+typedef struct look_lock {
+    const void *name;
+    size_t length;
+    hf_client *client;
+    hf_lock *lock;
+} look_lock;
+/* Open a client and the lock of look_name(), or print the error. Return CLI_OK, or the exit status;
+ * to be closed in both cases. */
+int look_open(look_lock *of, const char *given, bool hex);
+void look_close(look_lock *of);
 
 #endif

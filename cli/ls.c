@@ -52,10 +52,7 @@ static void tell(void *context, const hf_lock_info *info, const hf_view *view) {
         show_json_line(describe_json(info, view));
         row_free(one);
     } else {
-        if (list->count == list->capacity) {
-            list->capacity = 2 * list->capacity + 64;
-            list->rows = show_more(list->rows, list->capacity * sizeof *list->rows);
-        }
+        list->rows = show_room(list->rows, list->count, &list->capacity, sizeof *list->rows);
         list->rows[list->count++] = one;
     }
 }
@@ -93,11 +90,9 @@ static int run(int argc, char **argv) {
     int64_t rate = HF_RATE_DEFAULT;
     uint32_t flags = 0;
     for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
-        if (option == LOOK_HELD)
-            list.filter.held_ms = cli_duration("--held-longer", optarg);
-        else if (option == LOOK_WAITING)
-            list.filter.waiting_ms = cli_duration("--waiting-longer", optarg);
-        else if (option == LOOK_RATE)
+        if (look_filters(&list.filter, option))
+            continue;
+        if (option == LOOK_RATE)
             rate = cli_number("--rate", optarg, 0, 1000000);
         else if (option == LOOK_OWNER)
             list.owner = optarg;

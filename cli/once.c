@@ -62,7 +62,7 @@ typedef struct command {
     verb verb;
     bool json, hex, result, force; /* result: show it */
     const char *file;              /* of resolve */
-    int32_t state;                 /* of ls: 0 all; of resolve */
+    int32_t state;                 /* of ls: 0 all; of the others: as it is to be */
     int64_t rate, ttl_ms, fence;   /* fence 0: of the record that is shown */
     const char *note, *argument;
 } command;
@@ -82,27 +82,19 @@ typedef struct listing {
     size_t count, capacity;
 } listing;
 
-static char *copy(const void *bytes, size_t length) {
-    char *made = show_memory(length + 1);
-    return length > 0 ? memcpy(made, bytes, length) : made;
-}
-
 static void add_record(void *context, const hf_lock_info *info, const hf_view *view) {
     listing *list = context;
     hf_once_info call = {.size = sizeof call};
     if (hf_view_once(view, &call) != HF_OK || (call.state == HF_ONCE_NONE && !info->moving) ||
         (list->state != HF_ONCE_NONE && call.state != list->state && !info->moving))
         return;
-    if (list->count == list->capacity) {
-        list->capacity = 2 * list->capacity + 16;
-        list->records = show_more(list->records, list->capacity * sizeof *list->records);
-    }
+    list->records = show_room(list->records, list->count, &list->capacity, sizeof *list->records);
     record *one = &list->records[list->count++];
     *one = (record){.call = call, .moving = info->moving};
     const void *name = hf_view_name(view, &one->name_length);
-    one->name = copy(name, one->name_length);
-    one->call.owner = one->owner = copy(call.owner, call.owner_len);
-    one->call.note = one->note = copy(call.note, call.note_len);
+    one->name = show_copy(name, one->name_length);
+    one->call.owner = one->owner = show_copy(call.owner, call.owner_len);
+    one->call.note = one->note = show_copy(call.note, call.note_len);
 }
 
 /* Unknown outcomes come first, and of each state the oldest. */
@@ -113,11 +105,7 @@ static int compare(const void *left, const void *right) {
         return by_state;
     if (one->call.since_ms != other->call.since_ms)
         return one->call.since_ms < other->call.since_ms ? -1 : 1;
-    size_t length = one->name_length < other->name_length ? one->name_length : other->name_length;
-    int by_name = memcmp(one->name, other->name, length);
-    return by_name != 0
-               ? by_name
-               : (one->name_length > other->name_length) - (one->name_length < other->name_length);
+    return show_compare(one->name, one->name_length, other->name, other->name_length);
 }
 
 enum { STATE_WIDTH = 7, TIME = 6, FENCE_WIDTH = 17, SIZE = 8 };
@@ -263,8 +251,7 @@ static int print_record(const command *it, const void *name, size_t length,
         show_text text = {0};
         add_name(&text, name, length);
         call_describe(&text, call);
-        fwrite(text.bytes, 1, text.length, stdout);
-        show_free(&text);
+        show_print(&text, stdout);
     }
     return CLI_OK;
 }
@@ -350,8 +337,7 @@ static bool ask(const command *it, const void *name, size_t length, const hf_onc
     show_text text = {0};
     add_name(&text, name, length);
     call_describe(&text, call);
-    fwrite(text.bytes, 1, text.length, stderr);
-    show_clear(&text);
+    show_print(&text, stderr);
     add_action(&text, it, result_length, false);
     bool yes = confirm(text.bytes);
     show_free(&text);
@@ -383,13 +369,10 @@ static int settled(hf_status status, const void *name, size_t length) {
 
 static void print_settled(const command *it, const void *name, size_t length, int64_t fence,
                           size_t result_length) {
-    int32_t state = it->verb == RESOLVE ? it->state
-                    : it->verb == RETRY ? HF_ONCE_RETRY
-                                        : HF_ONCE_NONE;
     if (it->json) {
         json_t *object = show_json_object();
         show_json_bytes(object, "name", name, length);
-        show_json_text(object, "state", call_state(state));
+        show_json_text(object, "state", call_state(it->state));
         show_json_number(object, "fence", fence);
         show_json_line(object);
         return;
@@ -407,9 +390,6 @@ static int settle_record(const command *it, hf_lock *lock, const void *name, siz
     char *bytes = NULL;
     size_t result_length = 0, note_length = it->note != NULL ? strlen(it->note) : 0;
     uint32_t flags = it->force ? HF_SETTLE_FORCE : 0;
-    int32_t state = it->verb == RESOLVE ? it->state
-                    : it->verb == RETRY ? HF_ONCE_RETRY
-                                        : HF_ONCE_NONE;
     int result = it->verb == RESOLVE ? read_file(it->file, &bytes, &result_length) : CLI_OK;
     hf_status status = result == CLI_OK ? look(lock, &call, &view) : HF_OK;
     if (status != HF_OK)
@@ -420,7 +400,7 @@ static int settle_record(const command *it, hf_lock *lock, const void *name, siz
         result = CLI_NO;
     if (result == CLI_OK) {
         int64_t fence = it->fence != 0 ? it->fence : call.fence;
-        status = hf_once_settle(lock, state, fence, flags, it->verb == RESOLVE ? bytes : NULL,
+        status = hf_once_settle(lock, it->state, fence, flags, it->verb == RESOLVE ? bytes : NULL,
                                 result_length, it->verb == RESOLVE ? it->ttl_ms : 0, it->note,
                                 note_length);
         result = settled(status, name, length);
@@ -462,6 +442,7 @@ static void read_options(command *it, int argc, char **argv) {
                                    : it->verb == SHOW ? for_show
                                                       : for_others;
     bool keeps = false;
+    it->state = it->verb == RETRY ? HF_ONCE_RETRY : HF_ONCE_NONE;
     for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
         it->json = it->json || option == LOOK_JSON;
         it->hex = it->hex || option == LOOK_HEX;

@@ -9,10 +9,6 @@
 
 /* ------------------------------------------------------------------- Row */
 
-static char *copy(const void *bytes, size_t length) {
-    return memcpy(show_memory(length + 1), bytes, length);
-}
-
 /* Is it only the record of a call? Then the owner, the fence and the times are the record's. */
 static bool is_record(const row *one) { return !one->held && one->call != HF_ONCE_NONE; }
 
@@ -42,13 +38,13 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
                  .remaining_ms = info->remaining_ms,
                  .seen_at = cli_now()};
     const void *name = hf_view_name(view, &one->name_length);
-    one->name = copy(name, one->name_length);
+    one->name = show_copy(name, one->name_length);
     for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
         add_person(one, holder.owner, holder.owner_len, holder.note, holder.note_len);
         if (i == 0) {
-            one->owner = copy(holder.owner, holder.owner_len);
+            one->owner = show_copy(holder.owner, holder.owner_len);
             one->owner_length = holder.owner_len;
-            one->note = copy(holder.note, holder.note_len);
+            one->note = show_copy(holder.note, holder.note_len);
             one->note_length = holder.note_len;
         }
         one->weight += holder.weight;
@@ -64,7 +60,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
     if (hf_view_once(view, &call) == HF_OK)
         one->call = call.state;
     if (is_record(one) && one->owner == NULL) {
-        one->owner = copy(call.owner, call.owner_len);
+        one->owner = show_copy(call.owner, call.owner_len);
         one->owner_length = call.owner_len;
         add_person(one, call.owner, call.owner_len, "", 0);
         one->fence = one->oldest = call.fence;
@@ -247,11 +243,7 @@ const char *const row_key_names[ROW_KEYS] = {"waiters", "held",  "waited", "rema
                                              "name",    "fence", "call"};
 
 int row_compare_names(const row *one, const row *other) {
-    size_t length = one->name_length < other->name_length ? one->name_length : other->name_length;
-    int order = memcmp(one->name, other->name, length);
-    return order != 0
-               ? order
-               : (one->name_length > other->name_length) - (one->name_length < other->name_length);
+    return show_compare(one->name, one->name_length, other->name, other->name_length);
 }
 
 /* Return the sort value, smallest first; INT64_MAX: the lock has no such value. */

@@ -23,19 +23,19 @@ static const char help[] =
 
 enum { PERMITS = LOOK_OWN, RATE, NO_LIMIT };
 
-static int set(hf_lock *lock, const char *name, size_t length, int64_t permits, int64_t per_ms) {
+static int set(const look_lock *of, int64_t permits, int64_t per_ms) {
     int64_t was = 0, per_was = 0;
-    hf_status status = hf_lock_limit(lock, permits, per_ms, &was, &per_was);
+    hf_status status = hf_lock_limit(of->lock, permits, per_ms, &was, &per_was);
     if (status != HF_OK)
         return cli_failed(status);
     show_text text = {0};
-    show_bytes(&text, name, length);
+    show_bytes(&text, of->name, of->length);
     show_add(&text, ": ");
     describe_limit(&text, permits, per_ms);
     show_add(&text, "; before: ");
     describe_limit(&text, was, per_was);
-    printf("%s\n", text.bytes);
-    show_free(&text);
+    show_add(&text, "\n");
+    show_print(&text, stdout);
     return CLI_OK;
 }
 
@@ -62,15 +62,11 @@ static int run(int argc, char **argv) {
         cli_usage("set takes the name of one lock");
     if (given != 1)
         cli_usage("set takes one of --permits, --rate and --no-limit");
-    size_t length;
-    const void *name = look_name(argv[optind], hex, &length);
-    hf_client *client;
-    hf_lock *lock;
-    int result = look_open(name, length, &client, &lock);
+    look_lock of;
+    int result = look_open(&of, argv[optind], hex);
     if (result == CLI_OK)
-        result = set(lock, name, length, permits, per_ms);
-    hf_lock_close(lock);
-    hf_client_close(client);
+        result = set(&of, permits, per_ms);
+    look_close(&of);
     return result;
 }
 

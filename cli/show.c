@@ -41,11 +41,33 @@ void *show_memory(size_t size) { return show_got(calloc(1, size)); }
 
 void *show_more(void *memory, size_t size) { return show_got(realloc(memory, size)); }
 
+char *show_copy(const void *bytes, size_t length) {
+    char *made = show_memory(length + 1);
+    return length > 0 ? memcpy(made, bytes, length) : made;
+}
+
+void *show_room(void *items, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity)
+        return items;
+    *capacity = 2 * *capacity + 64;
+    return show_more(items, *capacity * size);
+}
+
+int show_compare(const void *one, size_t length, const void *other, size_t other_length) {
+    int order = memcmp(one, other, length < other_length ? length : other_length);
+    return order != 0 ? order : (length > other_length) - (length < other_length);
+}
+
 /* ------------------------------------------------------------------ Text */
 
 void show_free(show_text *text) {
     free(text->bytes);
     *text = (show_text){0};
+}
+
+void show_print(show_text *text, FILE *to) {
+    fwrite(text->bytes, 1, text->length, to);
+    show_free(text);
 }
 
 void show_clear(show_text *text) {

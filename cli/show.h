@@ -51,6 +51,8 @@ bool show_word(show_text *text, const void *bytes, size_t length);
 
 /* Add the field in that many columns: padded, or, if `cut`, truncated with a mark. */
 void show_add_column(show_text *line, const show_text *field, int columns, bool cut);
+/* Print all of it, and free it. */
+void show_print(show_text *text, FILE *to);
 /* Add a part of another text. */
 void show_part(show_text *text, const show_text *from, size_t at, size_t length);
 /* Add all of another text. */
@@ -62,6 +64,11 @@ size_t show_line(const show_text *text, size_t at, int columns);
 void *show_memory(size_t size);
 void *show_more(void *memory, size_t size);
 void *show_got(void *memory);
+/* Return a copy with a NUL behind it, and the items with room for one more. */
+char *show_copy(const void *bytes, size_t length);
+void *show_room(void *items, size_t count, size_t *capacity, size_t size);
+/* Compare as memcmp() does; of two that begin alike, the shorter is first. */
+int show_compare(const void *one, size_t length, const void *other, size_t other_length);
 
 /* ------------------------------------------------------------------- JSON */
 

@@ -16,10 +16,7 @@ static table_entry *find(const table *all, const void *name, size_t length) {
 }
 
 static table_entry *add(table *all, row *one) {
-    if (all->count == all->capacity) {
-        all->capacity = 2 * all->capacity + 64;
-        all->entries = show_more(all->entries, all->capacity * sizeof(table_entry *));
-    }
+    all->entries = show_room(all->entries, all->count, &all->capacity, sizeof(table_entry *));
     table_entry *entry = show_memory(sizeof *entry);
     *entry = (table_entry){.row = one, .at = all->count};
     all->entries[all->count++] = entry;

@@ -155,10 +155,7 @@ static void read_options(command *it, int argc, char **argv) {
     };
     watch *of = &it->watch;
     for (int option; (option = cli_option(argc, argv, "d:o:rbn:", options)) >= 0;) {
-        if (option == LOOK_HELD)
-            of->filter.held_ms = cli_duration("--held-longer", optarg);
-        if (option == LOOK_WAITING)
-            of->filter.waiting_ms = cli_duration("--waiting-longer", optarg);
+        look_filters(&of->filter, option);
         if (option == LOOK_RATE)
             of->rate = cli_number("--rate", optarg, 1, 1000000);
         if (option == LOOK_ONCE)

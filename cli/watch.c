@@ -237,7 +237,7 @@ static void look_at_visible(watch *it) {
         pthread_mutex_lock(&it->mutex);
         bool more = i < it->visible_count && !atomic_load(&it->called);
         size_t length = more ? it->visible_lengths[i] : 0;
-        char *name = more ? memcpy(show_memory(length + 1), it->visible[i], length) : NULL;
+        char *name = more ? show_copy(it->visible[i], length) : NULL;
         pthread_mutex_unlock(&it->mutex);
         if (!more)
             break;
@@ -351,8 +351,7 @@ void watch_show(watch *it, const row *const *rows, size_t count) {
     it->visible_lengths = count > 0 ? show_memory(count * sizeof(size_t)) : NULL;
     for (size_t i = 0; i < count; i++) {
         it->visible_lengths[i] = rows[i]->name_length;
-        it->visible[i] =
-            memcpy(show_memory(rows[i]->name_length + 1), rows[i]->name, rows[i]->name_length);
+        it->visible[i] = show_copy(rows[i]->name, rows[i]->name_length);
     }
 }
 
@@ -360,7 +359,7 @@ void watch_ask(watch *it, watch_kind kind, const void *name, size_t length, int6
     if (it->errand.kind == WATCH_TAKE)
         return;
     free(it->errand.name);
-    it->errand = (watch_errand){kind, memcpy(show_memory(length + 1), name, length), length, fence};
+    it->errand = (watch_errand){kind, show_copy(name, length), length, fence};
     atomic_store(&it->called, true);
     eventfd_write(it->wake, 1);
 }
