@@ -545,6 +545,22 @@ static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(voi
     hf_lock_close(lock);
 }
 
+/* No timer sees that a lease is over, if it is not renewed and nothing waits for losses. */
+static void test_what_is_over_when_another_is_granted_is_told_as_that(void **state) {
+    (void)state;
+    hf_lock *lock = lock_for(ann, "k", "ann", 50), *theirs = lock_for(ann, "k", "cid", 60000);
+    hf_hold *hold = held(lock);
+    sleep_ms(60);
+    hf_hold *next = held(theirs);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+    assert_status(hf_hold_release(hold), HF_ELOST);
+    assert_message("its lease of 50 ms ended");
+    give_back(next, HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 /* One that is not claimed yet, too. */
 static void test_the_next_grant_ends_what_was_told_by_a_message_and_lost(void **state) {
     (void)state;
@@ -612,6 +628,7 @@ int main(int count, char **words) {
         TEST(test_a_release_that_fails_while_its_client_closes_is_made_all_the_same),
         TEST(test_a_closed_client_listens_no_more),
         TEST(test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it),
+        TEST(test_what_is_over_when_another_is_granted_is_told_as_that),
         TEST(test_the_next_grant_ends_what_was_told_by_a_message_and_lost),
         TEST(test_a_grant_that_its_server_has_forgotten_ends_no_other_hold),
     };

@@ -288,7 +288,10 @@ void hf_hold_shown_locked(hf_hold *hold) {
     hold->pushed = false;
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
         HF_MARK("H44");
-        hf_hold_lose_locked(before, HF_CAUSE_GONE);
+        bool over = hf_hold_state_now(before, hf_now()) == HF_STATE_LOST; /* and not seen to be */
+        int cause = over ? hf_loss_cause(before) : HF_CAUSE_GONE;
+        lose(before, cause, true);
+        hf_hold_lose_others_locked(before, cause);
     }
     hf_table_shown_locked(hold);
 }
