@@ -32,6 +32,11 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
+static void check_completion(const hf_completion *completion) {
+    if (completion->status != HF_OK)
+        errx(1, "%s: %s", hf_status_name(completion->status), completion->error.message);
+}
+
 static double now(void) {
     struct timespec time;
 
@@ -137,11 +142,11 @@ static void queue_many(void) {
         if (completion.kind == HF_KIND_NONE) {
             poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1000);
         } else if (completion.kind == HF_KIND_ACQUIRE) {
-            check(completion.status);
+            check_completion(&completion);
             check(hf_hold_release_start(completion.hold, completion.op));
             hf_hold_close(completion.hold);
         } else if (completion.kind == HF_KIND_RELEASE) {
-            check(completion.status);
+            check_completion(&completion);
             left--;
         }
     }
