@@ -173,8 +173,10 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
         beliefs->previous = b;
     judge_acquired++;
     if (servers_independent()) {
-        if (store_votes(key, ballot) == 0) /* it nests, in a hold that is not told yet */
+        if (store_votes(key, ballot) == 0) { /* it nests, in a hold that is not told yet */
             ballot = store_ballot(key, fence, ballot);
+            began = rules_asked_since(key, began);
+        }
         b->ballot = rules_ballot(key, fence, ballot);
         b->stood = store_votes(key, b->ballot);
         b->taken = store_young() & ~b->stood;

@@ -84,21 +84,11 @@ bool store_is_majority(unsigned masters) {
     return __builtin_popcount(masters) > servers_count() / 2;
 }
 
-/* The highest fence of a ballot's votes: that of its hold. */
-static int64_t highest_of(const char *key, int64_t ballot) {
-    int64_t highest = 0, given;
-    for (int i = 0; i < servers_count(); i++)
-        if (vote_at(i, key, &given) == ballot && given > highest)
-            highest = given;
-    return highest;
-}
-
 int64_t store_ballot(const char *key, int64_t fence, int64_t otherwise) {
     int64_t given;
     for (int i = 0; i < servers_count(); i++) {
         int64_t ballot = vote_at(i, key, &given);
-        if (ballot != 0 && highest_of(key, ballot) == fence &&
-            store_is_majority(store_votes(key, ballot)))
+        if (ballot != 0 && given == fence)
             return ballot;
     }
     return otherwise;

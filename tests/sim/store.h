@@ -15,7 +15,7 @@ size_t store_fences(const char *key, int64_t *fences, size_t room);
 unsigned store_votes(const char *key, int64_t ballot);
 unsigned store_young(void);
 bool store_is_majority(unsigned masters);
-/* The ballot that has a majority, and has given that fence; or the other one. */
+/* The ballot of a vote with that fence; or the other one. */
 int64_t store_ballot(const char *key, int64_t fence, int64_t otherwise);
 /* Has any a majority, with those masters? */
 bool store_is_decided(const char *key);
