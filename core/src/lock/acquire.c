@@ -784,7 +784,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
         status =
             hf_acquire_begin_locked(hold, with.holds ? 0 : timeout_ms, 0, &with, &with.news->op);
     if (status != HF_OK)
-        hf_news_free_locked(with.news);
+        hf_news_free(with.news);
     return status;
 }
 

@@ -20,17 +20,12 @@ struct hf_completions *hf_completions_begin(void) {
     return completions;
 }
 
-static void free_news(hf_news *news) {
-    if (news != NULL)
-        hf_names_drop(news->names);
-    free(news);
-}
-
 void hf_completions_end(struct hf_completions *completions) {
     if (completions == NULL)
         return;
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
-        free_news(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
+        hf_news_free(
+            HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
     hf_event_free(completions->event);
     hf_index_end(&completions->numbers);
     free(completions);
@@ -88,9 +83,11 @@ static void end_number(hf_news *news) {
     news->numbered = NULL;
 }
 
-void hf_news_free_locked(hf_news *news) {
-    if (news != NULL)
-        end_number(news);
+void hf_news_free(hf_news *news) {
+    if (news == NULL)
+        return;
+    end_number(news);
+    hf_names_drop(news->names);
     free(news);
 }
 
@@ -176,7 +173,7 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
         found = news->completion;
     if (completion->size >= sizeof found)
         tell_name(&found, completion, news != NULL ? news->names : NULL);
-    free_news(news);
+    hf_news_free(news);
     hf_struct_tell(completion, &found, sizeof found);
     return news == NULL && closed ? hf_fail(HF_ECLOSED, "the client is closed") : HF_OK;
 }

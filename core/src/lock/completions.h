@@ -32,8 +32,8 @@ hf_status hf_completions_want_locked(hf_client *client);
 int hf_completions_fd(const hf_client *client);
 
 hf_news *hf_news_new(const hf_completion *completion);
-/* One that was not told, or NULL. */
-void hf_news_free_locked(hf_news *news);
+/* With the mutex, if it has a number and was not told. NULL is allowed. */
+void hf_news_free(hf_news *news);
 /* From now on, until it is told, the number finds it. HF_EINVAL: another operation that is under
  * way has that number. */
 hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);

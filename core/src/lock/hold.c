@@ -160,7 +160,7 @@ typedef struct started {
 static void drop_started(hf_task *task) {
     started *mine = HF_OF(started, task, task);
     drop_operation(&mine->operation);
-    hf_news_free_locked(mine->news);
+    hf_news_free(mine->news);
     hf_hold_drop(mine->operation.hold);
 }
 
@@ -807,7 +807,7 @@ static void told_thread(void *context, hf_status status) {
 
 static void drop_masters(masters *mine) {
     drop_operation(&mine->operation);
-    hf_news_free_locked(mine->news);
+    hf_news_free(mine->news);
     free(mine);
 }
 

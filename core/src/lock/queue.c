@@ -227,7 +227,7 @@ void hf_op_free_locked(hf_op *op) {
     if (op->started) {
         hf_timer_clear(&client->timers, &op->timer);
         hf_timer_unreserve(&client->timers);
-        hf_news_free_locked(op->news);
+        hf_news_free(op->news);
         free(op);
     } else if (op->bell != NULL) {
         if (op->rung)

@@ -205,7 +205,7 @@ static void free_group(group *mine) {
     for (size_t i = 0; i < mine->count; i++) {
         if (mine->holds[i] != NULL)
             hf_hold_drop(mine->holds[i]);
-        hf_news_free_locked(mine->news[i]);
+        hf_news_free(mine->news[i]);
     }
     free(mine);
 }
