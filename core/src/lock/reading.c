@@ -160,19 +160,9 @@ hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible) {
 }
 
 hf_status hf_op_sleep_locked(hf_op *op, bool interruptible, bool *listens) {
-    hf_client *client = hf_op_client(op);
-    struct pollfd fds[2] = {{.fd = op->bell->event.fd, .events = POLLIN},
-                            {.fd = hf_brake_fd(), .events = POLLIN}};
-    hf_status status = HF_OK;
-    hf_client_unlock(client);
-    int ready = poll(fds, fds[1].fd < 0 ? 1 : 2, *listens ? SIGNAL_MS : -1);
-    bool rung = ready > 0 && fds[0].revents != 0;
-    bool interrupted = ready < 0 && errno == EINTR && interruptible;
-    if (rung)
-        hf_event_clear(op->bell->event.fd);
-    if (ready <= 0 && *listens)
-        status = hf_client_listen(client, listens);
-    hf_client_lock(client);
-    op->rung = op->rung && !rung;
-    return interrupted ? hf_fail(HF_EINTR, "a signal ended the wait") : status;
+    bool readable, interrupted;
+    int ready = sleep_on(op, NULL, *listens ? SIGNAL_MS : -1, &readable, &interrupted);
+    if (interrupted && interruptible)
+        return hf_fail(HF_EINTR, "a signal ended the wait");
+    return ready <= 0 && *listens ? run_handlers(op, listens) : HF_OK;
 }

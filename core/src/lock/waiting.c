@@ -46,11 +46,10 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     hf_discovery_look(hf_op_client(op)->transport->discovery);
     op->missed = true;
     if (op->tries) {
-        hf_fail(HF_EBUSY,
-                "the lease of lock %s ended before the answer came, or was granted to "
-                "another meanwhile",
-                hf_names_quoted(op->hold->names));
-        hf_op_fail_locked(op, HF_EBUSY);
+        hf_op_fail_locked(op, hf_fail(HF_EBUSY,
+                                      "the lease of lock %s ended before the answer came, or was "
+                                      "granted to another meanwhile",
+                                      hf_names_quoted(op->hold->names)));
         return;
     }
     if (hf_op_renew_id_locked(op) != HF_OK || op->queue == NULL)
