@@ -522,10 +522,8 @@ hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out)
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_lock_info.size is not set");
     if (hf_client_inherited(locks->opener))
         return hf_client_check(locks->opener); /* another thread may have had the mutex */
-    pthread_mutex_lock(&locks->mutex);
-    hf_status status = find_next(locks, info, view_out);
-    pthread_mutex_unlock(&locks->mutex);
-    return status;
+    HF_HOLDING(&locks->mutex);
+    return find_next(locks, info, view_out);
 }
 
 /* ------------------------------------------------------------ Open, close */
@@ -592,7 +590,7 @@ hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_progress.size is not set");
     if (hf_client_inherited(locks->opener))
         return hf_client_check(locks->opener);
-    pthread_mutex_lock(&locks->mutex);
+    HF_HOLDING(&locks->mutex);
     int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
     hf_progress told = {
         .locks = locks->told_count,
@@ -603,7 +601,6 @@ hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
         .round_trips = locks->trips,
         .answer_us = locks->answer_us,
     };
-    pthread_mutex_unlock(&locks->mutex);
     hf_struct_tell(progress, &told, sizeof told);
     return HF_OK;
 }
