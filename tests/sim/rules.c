@@ -17,6 +17,12 @@ enum { LOCKS = 16, FENCES = 64, PROCESSES = 256 };
  * long the server keeps a grant that no client claims. */
 enum { SETTLED_MS = 12000, UNKNOWN_MS = 2500, UNCLAIMED_MS = 3000, LOOK_MS = 10 };
 
+/* The last fences of which something is so. */
+typedef struct ring {
+    int64_t of[FENCES];
+    size_t count; /* all that ever were noted */
+} ring;
+
 typedef struct lock_of {
     char key[64];
     struct {
@@ -36,9 +42,8 @@ typedef struct lock_of {
     } floors[PROCESSES]; /* the highest that each process has seen */
     struct {
         int64_t fence, since;
-    } unknown[8];         /* holds of which no client knows */
-    int64_t left[FENCES]; /* on purpose */
-    size_t left_count;
+    } unknown[8]; /* holds of which no client knows */
+    ring left;    /* on purpose */
     int several, asked;
     int64_t asked_at; /* since when some acquire has asked for it */
     int64_t taken;    /* when another library last took it, or tried to */
@@ -52,20 +57,27 @@ typedef struct lock_of {
     struct {
         int64_t fence, at, until;
     } done; /* the last result that was left for certain */
-    int64_t finished[FENCES];
-    size_t finished_count;
+    ring finished;
     struct {
         int64_t fence, until;
         bool settled;
-    } call;               /* that was made at most once; when its record may end */
-    int64_t said[FENCES]; /* which may be made again */
-    size_t said_count;
+    } call;    /* that was made at most once; when its record may end */
+    ring said; /* that their calls may be made again: the answer to the end may come later */
     struct {
         int64_t at, until;
         char text[24];
         int64_t answered; /* when the last was said to be kept */
     } kept;               /* a result that everybody gets by now */
 } lock_of;
+
+static void note(ring *all, int64_t fence) { all->of[all->count++ % FENCES] = fence; }
+
+static bool has(const ring *all, int64_t fence) {
+    for (size_t i = 0; i < FENCES; i++)
+        if (all->of[i] == fence)
+            return true;
+    return false;
+}
 
 static lock_of locks[LOCKS];
 static int64_t lost_at, lost_until, forbidden_until;
@@ -99,13 +111,6 @@ static void see_fence(lock_of *l, int64_t fence) {
         memmove(l->seen, l->seen + 1, --l->seen_count * sizeof *l->seen);
     l->seen[l->seen_count].at = sim_now();
     l->seen[l->seen_count++].fence = fence;
-}
-
-static bool was_left(const lock_of *l, int64_t fence) {
-    for (size_t i = 0; i < FENCES; i++)
-        if (l->left[i] == fence)
-            return true;
-    return false;
 }
 
 /* Servers lost data, and another clock was so far ahead that fences began anew below it. */
@@ -146,7 +151,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
         l->floors[self].fence = 0;
     l->floors[self].pid = pid;
     /* A hold that was handed over may be an older one, which a failover has brought back. */
-    bool adopted = split && was_left(l, fence);
+    bool adopted = split && has(&l->left, fence);
     if (!shared && !adopted && !(servers_independent() && fences_may_fall()) &&
         fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
@@ -171,7 +176,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
 
 void rules_leave(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
-    l->left[l->left_count++ % FENCES] = fence;
+    note(&l->left, fence);
 }
 
 void rules_leave_endless(const char *key, int64_t fence) {
@@ -207,7 +212,7 @@ bool rules_left_for_ever(const char *key) {
     if (!store_stays(key))
         return false;
     for (size_t i = 0; i < FENCES; i++)
-        if (l->left[i] != 0 && store_has(key, l->left[i]))
+        if (l->left.of[i] != 0 && store_has(key, l->left.of[i]))
             return true;
     return l->deserted || forsaken(key);
 }
@@ -267,7 +272,7 @@ static bool is_known_ballot(const lock_of *l, int64_t ballot) {
         return true;
     for (size_t i = 0; i < FENCES; i++)
         if (l->ballots[i].ballot == ballot &&
-            (was_left(l, l->ballots[i].fence) || judge_knows(l->key, l->ballots[i].fence)))
+            (has(&l->left, l->ballots[i].fence) || judge_knows(l->key, l->ballots[i].fence)))
             return true;
     return false;
 }
@@ -275,7 +280,7 @@ static bool is_known_ballot(const lock_of *l, int64_t ballot) {
 static bool is_known(const lock_of *l, int64_t fence) {
     if (servers_independent())
         return is_known_ballot(l, fence);
-    return was_left(l, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
+    return has(&l->left, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
            (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
 
@@ -367,25 +372,17 @@ static void look(void *unused) {
 
 /* ------------------------------------------------------------------- Once */
 
-/* Was it said of this call that it may be made again? The answer to its end may come later. */
-static bool was_said(const lock_of *l, int64_t fence) {
-    for (size_t i = 0; i < FENCES; i++)
-        if (l->said[i] == fence)
-            return true;
-    return false;
-}
-
 void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
     int64_t until = sim_now() + (ttl_ms - 1000) * SIM_MS;
     if (l->call.fence == fence && until < l->call.until)
         l->call.until = until;
-    l->finished[l->finished_count++ % FENCES] = fence;
+    note(&l->finished, fence);
 }
 
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
-    if (fence < l->done.fence || sim_now() < lost_until || was_said(l, fence))
+    if (fence < l->done.fence || sim_now() < lost_until || has(&l->said, fence))
         return;
     l->done.fence = fence;
     l->done.at = sim_now();
@@ -395,12 +392,9 @@ void rules_finished(const char *key, int64_t fence, int64_t ttl_ms) {
 void rules_result(const char *key, const void *result, size_t length, int64_t began) {
     const lock_of *l = lock_named(key);
     char text[24] = "";
-    bool known = false;
     memcpy(text, result, length < sizeof text ? length : sizeof text - 1);
     int64_t fence = atoll(text);
-    for (size_t i = 0; i < FENCES; i++)
-        known = known || l->finished[i] == fence;
-    if (!known && l->finished_count <= FENCES)
+    if (!has(&l->finished, fence) && l->finished.count <= FENCES)
         sim_wrong("a result of %s that no caller left: '%s'", key, text);
     if (l->kept.at > 0 && l->kept.at < began && sim_now() < l->kept.until &&
         strcmp(text, l->kept.text) != 0)
@@ -419,7 +413,7 @@ void rules_once(const char *key, int64_t fence, int64_t began) {
 
 void rules_calls(const char *key, int64_t fence, int64_t sent) {
     lock_of *l = lock_named(key);
-    if (lost_at >= sent || sim_now() < lost_until || was_said(l, fence))
+    if (lost_at >= sent || sim_now() < lost_until || has(&l->said, fence))
         return;
     if (l->call.fence != 0 && sim_now() < l->call.until)
         sim_wrong("%lld calls for %s, and %lld has called, and no caller has said 'again'",
@@ -431,8 +425,8 @@ void rules_calls(const char *key, int64_t fence, int64_t sent) {
 
 void rules_says(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
-    if (!was_said(l, fence))
-        l->said[l->said_count++ % FENCES] = fence;
+    if (!has(&l->said, fence))
+        note(&l->said, fence);
     if (l->call.fence == fence)
         l->call.fence = 0;
     l->done.at = l->kept.at = 0;
@@ -458,7 +452,7 @@ void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms
     bool crossed = l->kept.answered >= sent; /* another answer: their order is not known */
     l->kept.answered = sim_now();
     l->kept.at = 0;
-    if (crossed || lost_at >= sent || sim_now() < lost_until || was_said(l, atoll(text)))
+    if (crossed || lost_at >= sent || sim_now() < lost_until || has(&l->said, atoll(text)))
         return;
     l->kept.at = sim_now();
     l->kept.until = sent + (ttl_ms - 1000) * SIM_MS;

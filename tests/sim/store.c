@@ -10,11 +10,7 @@
 static sim_bytes bytes_of(const char *text) { return (sim_bytes){text, strlen(text)}; }
 
 static int64_t number(sim_bytes in, size_t from, size_t length) {
-    char text[24] = "";
-    if (from + length > in.length || length >= sizeof text)
-        return -1;
-    memcpy(text, in.bytes + from, length);
-    return atoll(text);
+    return from + length <= in.length ? servers_number(&(sim_bytes){in.bytes + from, length}) : -1;
 }
 
 /* A lock's hash, if it is there; while a slot moves it may be at either node. Its owner's counts,

@@ -227,14 +227,16 @@ static void look_if_gone(const mine *m, hf_status status, int64_t began) {
         rules_ended(m->key, hf_hold_fence(m->hold), began, "told gone");
 }
 
-void renew(mine *m) {
-    call c = judge_call("renew");
-    hf_status status = hf_hold_renew(m->hold);
-    sim_trace("renew of %s: %s", m->key, hf_status_name(status));
+static void ask(mine *m, const char *name, hf_status (*question)(hf_hold *hold)) {
+    call c = judge_call(name);
+    hf_status status = question(m->hold);
+    sim_trace("%s of %s: %s", name, m->key, hf_status_name(status));
     judge_answered(&c, patience());
     look_if_gone(m, status, c.since);
     believe(m, status == HF_OK ? c.since : 0);
 }
+
+void renew(mine *m) { ask(m, "renew", hf_hold_renew); }
 
 static void replace(mine *m, int64_t lease_ms) {
     m->renewed = m->renewed && lease_ms >= RENEWABLE_MS;
@@ -252,14 +254,7 @@ static void extend(mine *m, bool replaces) {
     believe(m, status == HF_OK ? c.since : 0);
 }
 
-static void check(mine *m) {
-    call c = judge_call("check");
-    hf_status status = hf_hold_check(m->hold);
-    sim_trace("check of %s: %s", m->key, hf_status_name(status));
-    judge_answered(&c, patience());
-    look_if_gone(m, status, c.since);
-    believe(m, status == HF_OK ? c.since : 0);
-}
+static void check(mine *m) { ask(m, "check", hf_hold_check); }
 
 /* At once, or by a release. */
 static void keep(program *p, int which) {
