@@ -825,6 +825,8 @@ static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), 
                                                         told, context);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
         mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
+    else if (status != HF_OK)
+        mine->hold->keeps_until = 0;
     return status;
 }
 
@@ -916,7 +918,8 @@ static int64_t least_left_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_check(hold->client) != HF_OK)
         return 0;
     hf_client_lock(hold->client);
-    int64_t now = hf_now(), left_ms = hf_until(hold->least_until, now);
+    bool owes = hold->owed_until > hold->least_until;
+    int64_t now = hf_now(), left_ms = hf_until(owes ? hold->owed_until : hold->least_until, now);
     bool held = hf_hold_state_now(hold, now) == HF_STATE_HELD;
     hf_client_unlock(hold->client);
     return held ? left_ms : 0;

@@ -81,7 +81,8 @@ static void round_due(hf_timer *timer, int64_t now) {
 }
 
 static void count_answer(hf_round *mine, hf_status status, const hf_error *error) {
-    if (status == HF_OK) {
+    bool kept = mine->kind == HF_ROUND_KEEP && status == HF_ENOTHELD; /* by an earlier round */
+    if (status == HF_OK || kept) {
         mine->good++;
     } else if (status == HF_ELOST || status == HF_ENOTHELD) {
         mine->gone++;

@@ -394,7 +394,7 @@ static void lengthened(void *context, hf_status status) {
 
 bool hf_votes_nest(hf_op *op) {
     hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
-    if (outer == NULL || outer->ballot == NULL)
+    if (outer == NULL || outer->ballot == NULL || is_kept(outer->ballot))
         return false;
     if (!still_stands(outer->ballot)) {
         lose_all(outer->ballot);
@@ -435,6 +435,11 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
     hf_renewal_plan_locked(hold);
 }
 
+static void owe(hf_hold *hold, int64_t until) {
+    if (until > hold->owed_until)
+        hold->owed_until = until;
+}
+
 void hf_votes_leave(hf_hold *hold, hf_parting how) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot == NULL)
@@ -449,6 +454,7 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
         hf_votes_free(ballot, how);
         return;
     }
+    owe(ballot->holds, hold->owed_until);
     share_renewal(ballot);
     if (ballot->doubts) { /* on behalf of that hold, which hears no answer now */
         ballot->doubts = false;
@@ -473,16 +479,17 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
         /* Others nest in it, or it in another, and these have the votes. */
         hf_votes_leave(hold, HF_PARTING_ENDS);
-        if (kind == HF_ROUND_KEEP && hf_after(hf_now(), duration_ms) > outer->least_until)
-            outer->least_until = hf_after(hf_now(), duration_ms);
+        if (kind == HF_ROUND_KEEP)
+            owe(outer, hf_after(hf_now(), duration_ms));
         told(context, HF_OK);
         return HF_OK;
     }
-    int64_t least_ms = hf_until(hold->least_until, hf_now());
-    if (kind == HF_ROUND_KEEP && duration_ms < least_ms)
-        duration_ms = least_ms; /* what nested in it is kept until then */
+    int64_t owed_ms = hf_until(hold->owed_until, hf_now());
+    if (kind == HF_ROUND_KEEP && duration_ms < owed_ms)
+        duration_ms = owed_ms;
     int64_t stands_until = hf_votes_deadline(ballot);
-    if (outer != NULL && kind == HF_ROUND_REPLACE && hf_after(hf_now(), duration_ms) < stands_until)
+    bool shared = outer != NULL && hf_after(hf_now(), duration_ms) < stands_until;
+    if (kind == HF_ROUND_REPLACE && (shared || duration_ms < owed_ms))
         kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
     hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
     if (round == NULL)
@@ -512,6 +519,14 @@ void hf_votes_count(const hf_hold *hold, bool lengthens) {
 }
 
 void hf_votes_close(struct hf_ballot *ballot) {
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_hold *of = ballot->votes[i].hold;
+        if (of == NULL || ballot->holds->owed_until <= of->keeps_until)
+            continue;
+        hf_client_lock(of->client);
+        of->keeps_until = ballot->holds->owed_until;
+        hf_client_unlock(of->client);
+    }
     hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_STAYS);
     ballot->doubts = false;
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {

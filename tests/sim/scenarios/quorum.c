@@ -388,6 +388,116 @@ static void test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less(v
     hf_lock_close(lock);
 }
 
+/* What the hold around it is told to do is no less than what it does for the other. */
+static void test_what_nests_is_kept_whatever_the_hold_around_it_is_told(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF);
+    (void)state;
+    for (int told = 0; told < 5; told++) {
+        hf_hold *outer = acquire(lock), *inner = nest(lock, outer), *last = nest(lock, outer);
+        assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+        assert_status(hf_hold_keep(inner, 5000), HF_OK);
+        if (told < 2)
+            assert_status(hf_hold_keep_at_least(told == 0 ? outer : last, 100), HF_OK);
+        if (told == 2)
+            hf_hold_close(outer); /* which its handle leaves */
+        else
+            give_back(told == 3 ? last : outer, HF_OK);
+        if (told == 4)
+            assert_status(hf_hold_extend(last, 100, HF_EXTEND_REPLACE), HF_OK);
+        sleep_ms(500);
+        give_back(told == 3 ? outer : last, HF_OK);
+        hf_hold_close(inner);
+        sleep_ms(4000);
+        assert_false(is_free_everywhere());
+        sleep_ms(1000);
+        assert_true(is_free_everywhere());
+    }
+    hf_lock_close(lock);
+}
+
+/* Its caller was told so. */
+static void test_what_nests_is_kept_though_its_client_is_closed(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF);
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+    assert_status(hf_hold_keep(inner, 5000), HF_OK);
+    hf_client_close(ann);
+    ann = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_hold_close(inner);
+    hf_hold_close(outer);
+    hf_lock_close(lock);
+    sleep_ms(4000);
+    assert_false(is_free_everywhere());
+    sleep_ms(2000);
+    assert_true(is_free_everywhere());
+}
+
+/* It would stand on votes that end for the client when that is answered. */
+static void test_nothing_nests_in_what_is_being_kept(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_true(hf_client_fd(ann) >= 0);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, PAUSED, true);
+    assert_status(hf_hold_keep_start(hold, 5000, 1), HF_OK);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 2), HF_OK);
+    sleep_ms(20);
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, PAUSED, false);
+    for (int i = 0; i < 2; i++) {
+        hf_completion done = completion_within(ann, 3000);
+        assert_status(done.status, done.op == 1 ? HF_OK : HF_EBUSY);
+    }
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* Two of the masters keep it at once, and one when it is asked again. */
+static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_fault(1, CUT, true);
+    set_fault(2, CUT, true);
+    assert_status(hf_hold_keep(hold, 15000), HF_EUNKNOWN);
+    set_fault(1, CUT, false);
+    assert_status(hf_hold_keep(hold, 15000), HF_OK);
+    set_fault(2, CUT, false);
+    hf_hold_close(hold);
+    sleep_ms(5000);
+    is_refused(lock);
+    hf_lock_close(lock);
+}
+
+static void test_a_keep_without_memory_loses_no_hold(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_ON);
+    int failures = 0;
+    (void)state;
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 20; n++) {
+        alarm(200);
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        sim_set.no_memory = 0.2;
+        bool failed = hf_hold_keep(hold, 500) == HF_ENOMEM;
+        sim_set.no_memory = 0;
+        failures += failed;
+        sleep_ms(3000);
+        if (failed)
+            give_back(hold, HF_OK);
+        else
+            hf_hold_close(hold);
+        assert_soon(is_free_everywhere());
+    }
+    assert_true(failures > 0);
+    sim_may_lack_memory(sim_self(), false);
+    hf_lock_close(lock);
+}
+
 /* The one that nests begins on the client's own thread, when that has been told to end. */
 static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
     (void)state;
@@ -964,6 +1074,11 @@ int main(int count, char **words) {
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
         TEST(test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less),
+        TEST(test_what_nests_is_kept_whatever_the_hold_around_it_is_told),
+        TEST(test_what_nests_is_kept_though_its_client_is_closed),
+        TEST(test_nothing_nests_in_what_is_being_kept),
+        TEST(test_what_most_masters_keep_one_by_one_is_kept),
+        TEST(test_a_keep_without_memory_loses_no_hold),
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
