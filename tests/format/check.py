@@ -871,7 +871,9 @@ class Run:
         who, text = f"{self.serial:032x}", "by hand" if verb in "de" else ""
         fence = was["fence"] if was and self.random.random() < 0.8 else self.top - 1
         words = [verb, f"{max(fence, 1):016d}", who, int(force), 20000, text, "settler", ""]
-        answer = self.run("settle", KEYS.all, *words)
+        answer = self.run("settle", [*KEYS.all, KEYS.dead(who)], *words)
+        if answer == 1 and self.run("settle", [*KEYS.all, KEYS.dead(who)], *words) != 1:
+            self.wrong("a copy of a settlement")
         tells = False
         if not was or was["fence"] != fence:
             wanted = 0
@@ -1588,7 +1590,8 @@ MUTANTS = [
     ("release", "if kept and how ~= 'n' then tell_all() end", ""),
     ("release", "rewrite(id, 'r', nil", "rewrite(id, 'b', nil"),
     ("settle", "or sub(record, 34, 49) ~= fence then", "then"),
-    ("settle", "if not force then return 3 end", ""),
+    ("settle", "if runs and not force then return 3 end", ""),
+    ("settle", "or refused('SET', D, verb, 'PX', '600000')", ""),
     (
         "settle",
         "mark = NOBODY\nif held.form == 'many' then err = delete(K, S) else err = delete(K) end",

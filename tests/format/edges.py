@@ -53,6 +53,7 @@ class Lock:
         self.r, self.keys, self.kind = user or server.redis, Keys(name), kind
         self.texts = texts or scripts()
         self.limits = 0
+        self.settles = 0
 
     def run(self, name: str, keys: list[str], *words):
         try:
@@ -132,10 +133,11 @@ class Lock:
         keys = [self.keys.K, self.keys.S, self.keys.R]
         return self.run("begin", keys, hold(n), fence or self.fence(n), terms, ms, note)
 
-    def settle(self, verb, fence, who=77, force=0, ms=20000, text="hand", note=""):
-        return self.run(
-            "settle", self.keys.all, verb, fence, hold(who), force, ms, text, "settler", note
-        )
+    def settle(self, verb, fence, who=0, force=0, ms=20000, text="hand", note=""):
+        self.settles += 1
+        who = hold(who or 2000 + self.settles)
+        keys = [*self.keys.all, self.keys.dead(who)]
+        return self.run("settle", keys, verb, fence, who, force, ms, text, "settler", note)
 
     def short(self, n: int):
         return self.release(n, self.fence(n), long=False)
@@ -903,8 +905,8 @@ class Edges:
         waits = [m[:32] for m in r.zrange(self.keys.Q, 0, -1) if m != "~"]
         self.expect("behind those that want the lock too", waits == [hold(4)], waits)
         fence = self.begun(lock, r)
-        lock.settle("d", fence, force=1)
-        self.expect("a copy", lock.settle("d", fence) == 1)
+        lock.settle("d", fence, who=77, force=1)
+        self.expect("a copy", lock.settle("d", fence, who=77) == 1)
         self.expect(
             "by hand", self.told(lock) == "dhand" and r.hget(record, "hf1")[138:] == "settler"
         )
@@ -912,9 +914,13 @@ class Edges:
         self.expect("settled already", lock.settle("e", fence, who=78) == 4)
         self.expect("retry of it", lock.settle("r", fence, who=78) == 4)
         self.expect("replaced", lock.settle("e", fence, who=78, text="no", force=1) == 1)
-        self.expect("by that", self.told(lock) == "eno")
-        self.expect("forgotten", lock.settle("f", fence) == 1 and not r.exists(record))
-        self.expect("its copy", lock.settle("f", fence) == 0)
+        copy = lock.settle("d", fence, who=77, force=1)
+        self.expect("by that", copy == 1 and self.told(lock) == "eno")
+        self.expect("forgotten", lock.settle("f", fence, who=79) == 1 and not r.exists(record))
+        self.expect("its copy", lock.settle("f", fence, who=79) == 1)
+        self.expect("another's", lock.settle("f", fence) == 0)
+        r.set(self.keys.dead(hold(80)), "1")
+        self.expect("given up", "given up" in str(lock.settle("f", fence, who=80)))
         self.expect("late, after it", lock.finish(1, fence=fence) == 0 and not r.exists(record))
         fence = self.begun(lock, r)
         lock.release(1)

@@ -1369,8 +1369,8 @@ static void test_a_call_that_is_made_once_is_told_of(void **state) {
                           .note = "seen",
                           .note_length = 4};
     hf_request_settle(&request, names, &said);
-    ASSERT_WORDS(&request, &hf_script_settle, 5, ALL, "e", "0000000000000007", OTHER, "1", "60000",
-                 "no", "ben", "seen");
+    ASSERT_WORDS(&request, &hf_script_settle, 6, ALL, DEAD(OTHER), "e", "0000000000000007", OTHER,
+                 "1", "60000", "no", "ben", "seen");
     hf_names_drop(names);
 }
 

@@ -1,7 +1,6 @@
 /* A limit that is stored with a name. */
 #include "lock/lock.h"
 #include "lock/quorum.h"
-#include "lock/undo.h"
 #include "look/node.h"
 
 static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_ms) {
@@ -26,7 +25,6 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     hf_request request;
     hf_answer answer;
     char id[HF_ID_LENGTH + 1];
-    hf_ask ask = {.id = id};
     int64_t was[2];
     hf_status status = check_limit(lock, permits, per_ms);
     if (status != HF_OK)
@@ -38,11 +36,8 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     request.replicas = lock->terms.replicas;
     request.replica_ms = lock->terms.replica_ms;
     status = hf_client_call(lock->client, &request, &answer);
-    if (status == HF_EUNKNOWN) { /* a later call is the last, whenever a copy of this one arrives */
-        hf_client_lock(lock->client);
-        hf_undo_bury_locked(lock->client, lock->names, &ask, false);
-        hf_client_unlock(lock->client);
-    }
+    if (status == HF_EUNKNOWN) /* a later call is the last, whenever a copy of this one arrives */
+        hf_node_bury(lock->client, lock->names, id);
     if (status != HF_OK)
         return status;
     bool known = hf_reply_limit(answer.reply, &was[0], &was[1]);

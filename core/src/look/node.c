@@ -48,6 +48,13 @@ hf_status hf_node_new_id(hf_client *client, char *id) {
     return status;
 }
 
+void hf_node_bury(hf_client *client, hf_names *names, const char *id) {
+    hf_ask ask = {.id = id};
+    hf_client_lock(client);
+    hf_undo_bury_locked(client, names, &ask, false);
+    hf_client_unlock(client);
+}
+
 void hf_node_kick(hf_client *client, hf_names *names) {
     hf_client_lock(client);
     hf_kick_locked(client, names);

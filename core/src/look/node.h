@@ -29,6 +29,8 @@ hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_
 
 /* A new id, of a request or a hold. */
 hf_status hf_node_new_id(hf_client *client, char *id);
+/* No copy of the request with that id is carried out from then on. */
+void hf_node_bury(hf_client *client, hf_names *names, const char *id);
 /* Have the lock handed on, which was left free with more of its queue to skip. */
 void hf_node_kick(hf_client *client, hf_names *names);
 

@@ -78,17 +78,13 @@ static hf_status check_settle(const hf_lock *lock, int32_t state, uint32_t flags
     return status == HF_OK ? hf_once_check_ttl(said->ttl_ms) : status;
 }
 
-static hf_status settle_status(const hf_lock *lock, const hf_settlement *said,
-                               hf_settle_outcome outcome, bool doubtful) {
+static hf_status settle_status(const hf_lock *lock, hf_settle_outcome outcome) {
     const char *name = hf_names_quoted(lock->names);
     switch (outcome) {
     case HF_SETTLE_DONE:
     case HF_SETTLE_MORE:
         return HF_OK;
     case HF_SETTLE_NONE:
-        if (doubtful &&
-            said->verb == 'f') /* an earlier copy has forgotten it, or another settler */
-            return HF_OK;
         return hf_fail(HF_ENOTHELD, "lock %s has no record of a call with that fence", name);
     case HF_SETTLE_RUNS:
         return hf_fail(HF_EBUSY, "the call of lock %s is in progress: settling it now takes force",
@@ -133,11 +129,13 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
         return status;
     hf_request_settle(&request, lock->names, &said);
     status = hf_client_call(lock->client, &request, &answer);
+    if (status == HF_EUNKNOWN || (status == HF_OK && answer.doubtful))
+        hf_node_bury(lock->client, lock->names, id);
     if (status != HF_OK)
         return status;
     hf_settle_outcome outcome = hf_reply_settle(answer.reply);
     freeReplyObject(answer.reply);
     if (outcome == HF_SETTLE_MORE)
         hf_node_kick(lock->client, lock->names);
-    return settle_status(lock, &said, outcome, answer.doubtful);
+    return settle_status(lock, outcome);
 }

@@ -347,6 +347,7 @@ void hf_request_settle(hf_request *request, const hf_names *names,
                        const hf_settlement *settlement) {
     begin_request(request, &hf_script_settle);
     add_keys(request, names);
+    add_dead(request, names, settlement->id);
     add_argument(request, &settlement->verb, 1);
     add_fence(request, settlement->fence);
     add_argument(request, settlement->id, HF_ID_LENGTH);

@@ -1,6 +1,7 @@
 -- settle: a caller that has looked at the record says what became of the call.
 --
--- KEYS  K, F, Q, S, R
+-- KEYS  K, F, Q, S, R, and D: the dead-id key of this request, which says that a copy has settled it, or was
+--       given up
 -- ARGV  verb: d a result, e an error, r it may be called again, f forget it
 --       the fence of the record that was looked at (16 digits); an id of this request
 --       force (1: also while the call is in progress, whose hold ends; and instead of a result)
@@ -8,7 +9,7 @@
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 no record of that fence; 1 done, also to a copy; 2 done, and more to hand on; 3 in
 --       progress, and not forced; 4 it is done already
-local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local K, F, Q, S, R, D = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local life = ARGV[9]
 --@include _state.lua
 --@include _grant.lua
@@ -22,27 +23,36 @@ if not (stays or verb == 'r' or verb == 'f') or not ms or #note > 1024 or #id ~=
 end
 local err = read()
 if err then return err end
-if not record or sub(record, 34, 49) ~= fence then
+local done = call('GET', D)
+if done or not record or sub(record, 34, 49) ~= fence then
   refused('ZREM', Q, '') -- is this still the master?
-  return demoted or 0
+  if done == '1' then return demoted or redis.error_reply('HOLDFAST settle given up') end
+  return demoted or done and 1 or 0
 end
-if kind == verb and (verb == 'r' or sub(record, 1, 32) == id) then return 1 end
-if kind == 'b' and held and held.x > 0 and held.fence == fence then
-  if not force then return 3 end
+if kind == 'r' and verb == 'r' then return 1 end
+local runs = kind == 'b' and held and held.x > 0 and held.fence == fence
+if runs and not force then return 3 end
+if (verb == 'r' and kind ~= 'b') or (stays and not force and (kind == 'd' or kind == 'e')) then return 4 end
+-- A removal first: after it a full server allows the rest.
+err = refused('ZREM', Q, '') or refused('SET', D, verb, 'PX', '600000')
+if err then return demoted or err end
+if runs then
   mark = NOBODY
   if held.form == 'many' then err = delete(K, S) else err = delete(K) end
-  if err then return err end
-  held = nil
+  if not err then held = nil end
 end
-if (verb == 'r' and kind ~= 'b') or (stays and not force and (kind == 'd' or kind == 'e')) then return 4 end
-if verb == 'f' then
+if err then
+elseif verb == 'f' then
   err = refused('DEL', R)
 elseif verb == 'r' then
   err = rewrite(sub(record, 1, 32), 'r', nil, note, '', 86400000)
 else
   err = rewrite(id, verb, owner, note, bytes, ms)
 end
-if err then return demoted or err end
+if err then
+  refused('DEL', D)
+  return demoted or err
+end
 if stays then tell_all() end
 local _, more = grant({})
 settle()

@@ -89,6 +89,47 @@ static void test_a_late_result_takes_no_place_of_one_that_was_settled(void **sta
     assert_told(theirs, HF_EDONE, "by hand");
 }
 
+static hf_status settle_by(hf_client *by, int64_t fence, int32_t state, const char *result) {
+    hf_lock *lock = lease_lock(by, "k", 60000, HF_ON);
+    size_t length = result != NULL ? strlen(result) : 0;
+    hf_status status = hf_once_settle(lock, state, fence, HF_SETTLE_FORCE, result, length,
+                                      result != NULL ? 60000 : 0, NULL, 0);
+    hf_lock_close(lock);
+    return status;
+}
+
+static void test_a_copy_of_a_settlement_settles_nothing_over_a_later_one(void **state) {
+    (void)state;
+    hf_hold *hold = lost_call();
+    int64_t fence = hf_hold_fence(hold);
+    hf_hold_close(hold);
+    proxy_next(way, LATE_REQUEST, hf_script_settle.sha1);
+    assert_status(settle_by(client, fence, HF_ONCE_DONE, "first"), HF_OK);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    assert_status(settle_by(other, fence, HF_ONCE_DONE, "later"), HF_OK);
+    proxy_deliver(way);
+    sleep_ms(100);
+    assert_told(theirs, HF_EDONE, "later");
+}
+
+/* While its client buries the id the server refuses all; and then the copy is delivered. */
+static void test_a_settlement_that_was_given_up_settles_nothing_minutes_later(void **state) {
+    (void)state;
+    hf_hold *hold = lost_call();
+    int64_t fence = hf_hold_fence(hold);
+    hf_hold_close(hold);
+    proxy_next(way, LATE_REQUEST, hf_script_settle.sha1);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", -1);
+    assert_status(settle_by(client, fence, HF_ONCE_DONE, "first"), HF_EUNKNOWN);
+    sleep_ms(40000);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    sleep_ms(1000);
+    assert_status(settle_by(other, fence, HF_ONCE_RETRY, NULL), HF_OK);
+    proxy_deliver(way);
+    sleep_ms(100);
+    hf_hold_close(turn_of(theirs));
+}
+
 static void test_a_paid_result_is_kept_though_the_hold_was_lost(void **state) {
     (void)state;
     hf_hold *hold = lost_call();
@@ -249,6 +290,8 @@ int main(int count, char **words) {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
         TEST(test_no_call_begins_over_one_whose_outcome_is_unknown),
         TEST(test_a_late_result_takes_no_place_of_one_that_was_settled),
+        TEST(test_a_copy_of_a_settlement_settles_nothing_over_a_later_one),
+        TEST(test_a_settlement_that_was_given_up_settles_nothing_minutes_later),
         TEST(test_a_paid_result_is_kept_though_the_hold_was_lost),
         TEST(test_a_result_without_a_mark_needs_its_hold),
         TEST(test_a_late_retry_is_no_retry_of_the_next_call),
