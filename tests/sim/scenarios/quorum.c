@@ -689,6 +689,21 @@ static void test_a_release_without_memory_leaves_no_vote(void **state) {
     hf_lock_close(lock);
 }
 
+/* By its clock it has not begun yet: it counts as if it had begun just now. */
+static void test_a_clock_set_back_behind_its_start_shuts_no_client_out(void **state) {
+    (void)state;
+    sim_server_step(servers_at(2), -1000000 * SIM_S);
+    hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_lock *lock = lease_lock(cat, "k", 1000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    assert_false(has_votes(hold, COUNT_OF_MASTERS));
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(cat);
+    sim_server_step(servers_at(2), 1000000 * SIM_S);
+}
+
 static void stepping(bool on) { sim_server_step(servers_at(2), on ? 180 * SIM_S : -180 * SIM_S); }
 static void forgetting(bool on) {
     if (on)
@@ -1089,6 +1104,7 @@ int main(int count, char **words) {
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
         TEST(test_a_release_without_memory_leaves_no_vote),
+        TEST(test_a_clock_set_back_behind_its_start_shuts_no_client_out),
         TEST(test_a_clock_that_steps_takes_a_hold_with_few_votes),
         TEST(test_a_master_that_forgets_unseen_takes_a_hold_with_few_votes),
         TEST(test_a_key_that_most_masters_lose_is_a_lost_hold),
