@@ -8,6 +8,7 @@
 #include "lock/hold.h"
 #include "lock/holds.h"
 #include "lock/majority.h"
+#include "lock/undo.h"
 
 /* A master that owes an answer for longer than this and ten ways is silent. */
 #define SILENT_MS 50
@@ -48,12 +49,21 @@ void hf_call_abandon(hf_call **of) {
         hf_op_cancel(call->hold->client, hf_call_number(call));
 }
 
+void hf_vote_give_up(hf_hold *vote) {
+    hf_client_lock(vote->client);
+    if (vote->state == HF_STATE_RELEASED)
+        hf_undo_locked(vote);
+    else
+        hf_hold_give_up_locked(vote);
+    hf_client_unlock(vote->client);
+}
+
 void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
     hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL, NULL);
     if (call == NULL || hf_hold_release_start(vote, hf_call_number(call)) != HF_OK) {
         if (call != NULL)
             hf_call_drop(call);
-        hf_hold_give_up(vote, false, 0); /* its own client does, once there is memory */
+        hf_vote_give_up(vote);
     }
     hf_hold_close(vote);
 }

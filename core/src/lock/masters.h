@@ -38,6 +38,9 @@ void hf_call_drop(hf_call *call);
 /* No caller wants its end now. */
 void hf_call_abandon(hf_call **of);
 
+/* It could not be released, because there is no memory, or because its master keeps it while others
+ * do not: its own client undoes it. */
+void hf_vote_give_up(struct hf_hold *vote);
 /* Give a vote back in the background. The reference is its caller's no more. */
 void hf_vote_give_back(hf_client *client, size_t at, struct hf_hold *vote);
 

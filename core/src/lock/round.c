@@ -128,7 +128,7 @@ void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
     }
     count_answer(mine, status, hf_error_last());
     if (mine->kind == HF_ROUND_RELEASE)
-        hf_hold_give_up(of, false, 0); /* its own client does, once there is memory */
+        hf_vote_give_up(of);
     if (call != NULL)
         hf_call_drop(call);
 }

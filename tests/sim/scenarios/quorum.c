@@ -473,6 +473,26 @@ static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock_close(lock);
 }
 
+/* One of the masters keeps it; and then it is released, or lost. */
+static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 3000, HF_ON);
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        set_fault(1, CUT, true);
+        set_fault(2, CUT, true);
+        assert_status(hf_hold_keep(hold, 25000), HF_EUNKNOWN);
+        if (lost)
+            assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+        set_fault(1, CUT, false);
+        set_fault(2, CUT, false);
+        give_back(hold, lost ? HF_ELOST : HF_OK);
+        assert_given_back();
+    }
+    hf_lock_close(lock);
+}
+
 static void test_a_keep_without_memory_loses_no_hold(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_ON);
     int failures = 0;
@@ -1093,6 +1113,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_is_kept_though_its_client_is_closed),
         TEST(test_nothing_nests_in_what_is_being_kept),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
+        TEST(test_what_a_minority_keeps_goes_with_its_hold),
         TEST(test_a_keep_without_memory_loses_no_hold),
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
