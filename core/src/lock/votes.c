@@ -48,12 +48,14 @@ static bool is_renewed(const struct hf_ballot *ballot) {
 }
 
 /* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
- * max_hold. */
+ * max_hold, or when nothing is owed any more. */
 static void share_renewal(const struct hf_ballot *ballot) {
     bool renew = is_renewed(ballot);
     int64_t last = INT64_MIN;
-    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
-        last = hold->validity.end > last ? hold->validity.end : last;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
+        int64_t end = hold->validity.end > hold->owed_until ? hold->validity.end : hold->owed_until;
+        last = end > last ? end : last;
+    }
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
         int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
@@ -440,8 +442,19 @@ static void owe(hf_hold *hold, int64_t until) {
         hold->owed_until = until;
 }
 
+/* The last hold is gone, which was to keep them. */
+static void keep_owed(const struct hf_ballot *ballot, int64_t left_ms) {
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        hf_hold *of = ballot->votes[i].hold;
+        hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, i, NULL, NULL, NULL);
+        if (call != NULL && hf_hold_keep_start(of, left_ms, hf_call_number(call)) != HF_OK)
+            hf_call_drop(call);
+    }
+}
+
 void hf_votes_leave(hf_hold *hold, hf_parting how) {
     struct hf_ballot *ballot = hold->ballot;
+    int64_t owed_ms = hf_until(hold->owed_until, hf_now());
     if (ballot == NULL)
         return;
     hf_hold **at = &ballot->holds;
@@ -451,7 +464,10 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
     hold->ballot = NULL;
     hold->beside = NULL;
     if (ballot->holds == NULL) {
-        hf_votes_free(ballot, how);
+        bool owes = owed_ms > 0 && (how == HF_PARTING_BACK || hold->keeps_until == 0);
+        if (owes)
+            keep_owed(ballot, owed_ms);
+        hf_votes_free(ballot, owes ? HF_PARTING_ENDS : how);
         return;
     }
     owe(ballot->holds, hold->owed_until);
@@ -478,9 +494,9 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
     if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
         /* Others nest in it, or it in another, and these have the votes. */
-        hf_votes_leave(hold, HF_PARTING_ENDS);
         if (kind == HF_ROUND_KEEP)
             owe(outer, hf_after(hf_now(), duration_ms));
+        hf_votes_leave(hold, HF_PARTING_ENDS);
         told(context, HF_OK);
         return HF_OK;
     }

@@ -415,6 +415,35 @@ static void test_what_nests_is_kept_whatever_the_hold_around_it_is_told(void **s
     hf_lock_close(lock);
 }
 
+/* By its max_hold, or because its handle is closed. */
+static void test_what_nests_is_kept_though_the_hold_around_it_ends(void **state) {
+    hf_lock *lock = open_lock(
+        ann, "k", "owner",
+        OPTIONS(.lease_ms = 1000, .renew = HF_ON, .max_hold_ms = 3000, .reentrant = HF_ON));
+    (void)state;
+    for (int closed = 0; closed < 2; closed++) {
+        hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+        assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+        assert_status(hf_hold_keep(inner, 6000), HF_OK);
+        hf_hold_close(inner);
+        if (closed)
+            hf_hold_close(outer);
+        sleep_ms(2500);
+        for (int i = 0; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, PAUSED, true); /* over the end of the max_hold */
+        sleep_ms(600);
+        for (int i = 0; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, PAUSED, false);
+        sleep_ms(1900);
+        assert_false(is_free_everywhere());
+        sleep_ms(1500);
+        assert_true(is_free_everywhere());
+        if (!closed)
+            give_back(outer, HF_ELOST);
+    }
+    hf_lock_close(lock);
+}
+
 /* Its caller was told so. */
 static void test_what_nests_is_kept_though_its_client_is_closed(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
@@ -1110,6 +1139,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
         TEST(test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less),
         TEST(test_what_nests_is_kept_whatever_the_hold_around_it_is_told),
+        TEST(test_what_nests_is_kept_though_the_hold_around_it_ends),
         TEST(test_what_nests_is_kept_though_its_client_is_closed),
         TEST(test_nothing_nests_in_what_is_being_kept),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
