@@ -7,9 +7,9 @@
  *
  * RTT_MS is added by a proxy on loopback; by default 0, 1 and 20.
  */
+#include "bench.h"
+
 #include <arpa/inet.h>
-#include <err.h>
-#include <holdfast/holdfast.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -21,24 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TIMES 7 /* of those that come at once the median counts */
 #define SECONDS 1.0
 #define THREADS_MAX 100
-
-static double now(void) {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
-}
 
 /* ----------------------------------------------------------------- Proxy */
 
@@ -227,11 +214,6 @@ static double run_threads(hf_client *client, int count, void *(*run)(void *), do
     return took;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static hf_client *open_client(int port) {
     char url[64];
     hf_client *client;
@@ -250,7 +232,7 @@ static void measure(int port, int threads) {
         took[i] = run_threads(client, threads, come_at_once, 0);
         hf_client_close(client);
     }
-    qsort(took, TIMES, sizeof *took, by_size);
+    qsort(took, TIMES, sizeof *took, by_value);
     hf_client *client = open_client(port);
     run_threads(client, threads, come_at_once, 0);
     double seconds = run_threads(client, threads, go_on, SECONDS);

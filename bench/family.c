@@ -14,15 +14,14 @@
  *
  * Each takes MILLISECONDS, 2000 by default; of the last the median of its tries counts.
  */
-#include <err.h>
-#include <holdfast/holdfast.h>
+#include "bench.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define THREADS_MAX 256
 #define TRIES_MAX 1000
@@ -33,18 +32,6 @@ static hf_client *client;
 static pthread_barrier_t barrier;
 static atomic_bool over;
 static atomic_long turns;
-
-static double now(void) {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
-}
 
 static hf_lock *open_lock(const char *name, int32_t mode, int64_t permits, int64_t weight) {
     hf_lock_options options = {.size = sizeof options,
@@ -136,11 +123,6 @@ static void *ask_once(void *lock) {
     return NULL;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void measure_once(int callers, double seconds) {
     static double first[TRIES_MAX], later[TRIES_MAX];
     hf_lock *locks[THREADS_MAX] = {NULL};
@@ -159,8 +141,8 @@ static void measure_once(int callers, double seconds) {
     }
     if (made != tries)
         errx(1, "%ld times, and not once in each of %d tries", (long)made, tries);
-    qsort(first, (size_t)tries, sizeof *first, by_size);
-    qsort(later, (size_t)tries, sizeof *later, by_size);
+    qsort(first, (size_t)tries, sizeof *first, by_value);
+    qsort(later, (size_t)tries, sizeof *later, by_value);
     printf("once, %d callers: %.1f ms until all have the result; when it is there %.1f ms "
            "(median of %d)\n",
            callers, first[tries / 2] * 1000, later[tries / 2] * 1000, tries);

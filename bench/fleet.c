@@ -16,9 +16,9 @@
  *     tell                only the numbers
  *     close               close all clients
  */
-#include <err.h>
+#include "bench.h"
+
 #include <errno.h>
-#include <holdfast/holdfast.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +26,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* One lock that a client wants. */
@@ -55,11 +54,6 @@ static int queue;             /* epoll */
 /* What is told. */
 static int64_t held, waiting, turns, lost, troubled, failed, ended;
 static char failure[HF_MESSAGE_MAX];
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
-}
 
 static void fails(const hf_completion *what) {
     failed++;

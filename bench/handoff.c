@@ -18,10 +18,10 @@
  * tells how often each waiter had its turn. A ratio is that of neighbouring
  * rounds, and the median of all of them is printed.
  */
-#include <err.h>
+#include "bench.h"
+
 #include <errno.h>
 #include <hiredis/hiredis.h>
-#include <holdfast/holdfast.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -33,7 +33,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NAME "bench:handoff"
@@ -89,11 +88,6 @@ static redisReply *expect(const redisContext *raw, redisReply *reply, int type) 
     if (!reply || reply->type != type)
         errx(1, "raw: %s", reply && reply->str ? reply->str : raw->errstr);
     return reply;
-}
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
 static redisContext *reach(void) {
@@ -248,12 +242,6 @@ typedef struct {
 } result;
 
 static result results[CROWDS][2];
-
-static int by_value(const void *a, const void *b) {
-    double difference = *(const double *)a - *(const double *)b;
-
-    return (difference > 0) - (difference < 0);
-}
 
 /** The value below which that share of them is. */
 static double quantile(const double *values, int count, double share) {

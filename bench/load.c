@@ -5,10 +5,10 @@
  *
  *     load URL MINUTES
  */
+#include "bench.h"
+
 #include <dirent.h>
-#include <err.h>
 #include <errno.h>
-#include <holdfast/holdfast.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOCKS 10000
@@ -27,21 +26,9 @@
 static const char *url;
 static double minutes;
 
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
-}
-
 static void check_completion(const hf_completion *completion) {
     if (completion->status != HF_OK)
         errx(1, "%s: %s", hf_status_name(completion->status), completion->error.message);
-}
-
-static double now(void) {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 static double cpu(void) {

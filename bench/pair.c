@@ -13,16 +13,15 @@
  *                                     "N T own" gives each thread its own; they
  *                                     give up after 0.5 s and try again
  */
-#include <err.h>
+#include "bench.h"
+
 #include <hiredis/hiredis.h>
-#include <holdfast/holdfast.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LEASE_MS 10000
 #define WARM_UP 2000
@@ -42,11 +41,6 @@ static redisReply *expect(redisReply *reply, int type) {
     if (!reply || reply->type != type)
         errx(1, "raw: %s", reply && reply->str ? reply->str : raw->errstr);
     return reply;
-}
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
 static void raw_pair_of(redisContext *context, int key) {
@@ -135,12 +129,6 @@ static double measure_threads(worker *workers, int count) {
     for (int i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
     return since(&start) / count / THREADS;
-}
-
-static int by_value(const void *a, const void *b) {
-    double difference = *(const double *)a - *(const double *)b;
-
-    return (difference > 0) - (difference < 0);
 }
 
 static double median(double *values, int count) {

@@ -8,15 +8,14 @@
  * Prints the medians, and the median of the ratios of neighbouring rounds. bench/replicas starts
  * the servers.
  */
-#include <err.h>
-#include <holdfast/holdfast.h>
+#include "bench.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LEASE_MS 60000
 #define THREADS_MAX 16
@@ -34,18 +33,6 @@ typedef struct worker {
     bool timed;
     long pairs;
 } worker;
-
-static double now(void) {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static void check(hf_status status) {
-    if (status != HF_OK)
-        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
-}
 
 static hf_lock *open_lock(const char *name, int32_t replicas) {
     hf_lock_options options = {
@@ -66,7 +53,7 @@ static void *work(void *argument) {
         check(hf_hold_release(hold));
         hf_hold_close(hold);
         if (mine->timed && timed < TIMES_MAX)
-            times[timed++] = now() - start;
+            times[timed++] = 1e9 * (now() - start);
     }
     return NULL;
 }
@@ -96,13 +83,7 @@ static double measure(int threads, bool same, int32_t replicas, double ms) {
         pairs += workers[i].pairs;
         hf_lock_close(workers[i].lock);
     }
-    return (double)pairs / (now() - start) * 1e9;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    return (double)pairs / (now() - start);
 }
 
 static double part_of(double *values, int count, double part) {

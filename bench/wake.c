@@ -5,7 +5,8 @@
  *
  *     wake
  */
-#include <err.h>
+#include "bench.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WAKES 2000
@@ -23,14 +23,6 @@
 static _Atomic int word;
 static _Atomic bool over;
 static _Atomic double awake_at;
-
-/** Microseconds. */
-static double now(void) {
-    struct timespec at;
-
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
-}
 
 static void stay_on(int processor) {
     cpu_set_t only;
@@ -57,12 +49,6 @@ static void wake(void) {
     syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static int by_value(const void *a, const void *b) {
-    double difference = *(const double *)a - *(const double *)b;
-
-    return (difference > 0) - (difference < 0);
-}
-
 static void measure(const char *where, int processor) {
     static double cost[WAKES], delay[WAKES];
     pthread_t thread;
@@ -84,7 +70,7 @@ static void measure(const char *where, int processor) {
     qsort(cost, WAKES, sizeof *cost, by_value);
     qsort(delay, WAKES, sizeof *delay, by_value);
     printf("on %s: the call takes %.1f us, and the thread runs after %.1f us\n", where,
-           cost[WAKES / 2], delay[WAKES / 2]);
+           1e6 * cost[WAKES / 2], 1e6 * delay[WAKES / 2]);
 }
 
 int main(void) {
