@@ -1,4 +1,5 @@
 /* A server whose clock steps (preload/step.c): what that breaks, and what it does not. */
+#include "../clients.h"
 #include "servers.h"
 
 #include <pthread.h>
@@ -6,7 +7,6 @@
 
 static int port;
 static pid_t pid;
-static hf_client *ann, *ben;
 static int64_t *seconds; /* of the server's clock from ours */
 
 static long long server_seconds(void) {
@@ -53,13 +53,6 @@ static int set_up(void **state) {
     const char *url = text("redis://127.0.0.1:%d", port);
     assert_status(hf_client_open(url, NULL, &ann), HF_OK);
     assert_status(hf_client_open(url, NULL, &ben), HF_OK);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
     return 0;
 }
 

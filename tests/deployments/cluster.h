@@ -140,23 +140,6 @@ static inline void stop_cluster(void) {
         stop_server(&node_pids[i]);
 }
 
-/* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
-static inline int slot_of(const char *key) {
-    size_t length = strlen(key);
-    const char *open = strchr(key, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
-    if (close != NULL && close > open + 1) {
-        key = open + 1;
-        length = (size_t)(close - key);
-    }
-    unsigned crc = 0;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= (unsigned)(unsigned char)key[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
-    }
-    return (int)(crc & 0x3fff);
-}
-
 static inline void all_masters(const char *command) {
     for (int i = 0; i < NODES; i++)
         if (node_pids[i] > 0 && node_is_master(i))

@@ -1,5 +1,6 @@
 /* A master and two replicas: acquires that wait until replicas have them, and those
  * that do not. */
+#include "../clients.h"
 #include "servers.h"
 
 #include <pthread.h>
@@ -8,7 +9,6 @@
 enum { REPLICAS = 2 };
 static int ports[1 + REPLICAS]; /* the master's is the first */
 static pid_t pids[1 + REPLICAS];
-static hf_client *ann, *ben;
 
 static bool in_step(void) {
     redisReply *reply = tell(ports[0], "INFO replication");
@@ -56,13 +56,6 @@ static int set_up(void **state) {
     tell(ports[0], "FLUSHALL");
     ann = opened();
     ben = opened();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
     return 0;
 }
 

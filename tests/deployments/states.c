@@ -1,5 +1,6 @@
 /* Servers that cannot serve for a while: requests are sent again, by calls
  * and by the keeper, with the same hold ids; and a refusal is known as one. */
+#include "../clients.h"
 #include "servers.h"
 
 #include <pthread.h>
@@ -7,7 +8,6 @@
 
 static int port;
 static pid_t pid;
-static hf_client *ann, *ben;
 
 /* A server that would save its data to `dump`, if there were not a folder of that name. */
 static void start(void) {
@@ -39,13 +39,6 @@ static int set_up(void **state) {
     const char *url = text("redis://127.0.0.1:%d", port);
     assert_status(hf_client_open(url, &options, &ann), HF_OK);
     assert_status(hf_client_open(url, &options, &ben), HF_OK);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
     return 0;
 }
 

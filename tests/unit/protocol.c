@@ -1,5 +1,5 @@
 /* Names and their companion keys, requests as they are sent, replies, errors. */
-#include "../check.h"
+#include "../format.h"
 
 #include "look/wire.h"
 #include "protocol/answers.h"
@@ -35,38 +35,21 @@ static void test_companions_carry_the_tag_and_the_whole_name(void **state) {
     assert_string_equal(companion_of("x{"), "{x{}x{:");
 }
 
-/* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
-static unsigned slot(const char *key) {
-    size_t length = strlen(key);
-    const char *open = strchr(key, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
-    if (close != NULL && close > open + 1) {
-        key = open + 1;
-        length = (size_t)(close - key);
-    }
-    unsigned crc = 0;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= (unsigned)(unsigned char)key[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
-    }
-    return crc & 0x3fff;
-}
-
 static void test_companions_are_in_the_slot_of_the_name(void **state) {
     static const char *const names[] = {"stock", "x{b}", "y{b}", "{a}:queue", "x{b}y{c}", "x{"};
     (void)state;
-    assert_int_equal(slot("123456789"), 0x31c3);
+    assert_int_equal(slot_of("123456789"), 0x31c3);
     for (size_t i = 0; i < COUNT(names); i++) {
         hf_names *known = names_of(names[i]);
-        assert_int_equal(slot(companion_of(names[i])), slot(names[i]));
-        assert_int_equal(known->slot, slot(names[i]));
+        assert_int_equal(slot_of(companion_of(names[i])), slot_of(names[i]));
+        assert_int_equal(known->slot, slot_of(names[i]));
         hf_names_drop(known);
     }
 }
 
 static void test_names_of_one_tag_share_no_companion(void **state) {
     (void)state;
-    assert_int_equal(slot("x{b}"), slot("y{b}"));
+    assert_int_equal(slot_of("x{b}"), slot_of("y{b}"));
     assert_string_not_equal(companion_of("x{b}"), companion_of("y{b}"));
     assert_string_not_equal(companion_of("b"), companion_of("{b}"));
 }
