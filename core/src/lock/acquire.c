@@ -144,13 +144,18 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     }
 }
 
-/* A grant by message may come from a server that has lost it since: the answer to its claim shows
- * whether it is one. */
+/* A grant by message may come from a server that has lost it since, and so may an answer, if it was
+ * asked for before another hold: the answer to a claim shows whether it is one. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
-    if (status == HF_OK && !hold->pushed)
+    if (status != HF_OK)
+        return status;
+    const hf_hold *before = hf_table_superseded_locked(hold);
+    if (hold->client->quorum == NULL && before != NULL && hold->began_at < before->began_at)
+        hold->pushed = true;
+    if (!hold->pushed)
         hf_hold_shown_locked(hold);
-    return status;
+    return HF_OK;
 }
 
 /* ----------------------------------------------------------------- Leaving */

@@ -423,6 +423,33 @@ static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(v
 
 /* ---------------------------------------------- What the server has forgotten */
 
+/* The answer to the first was on its way when the server lost its memory, and has a fence that was
+ * ahead of its clock. */
+static void test_an_answer_that_is_older_than_another_hold_does_not_end_that(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = open_lock(client, "k", "theirs", OPTIONS(.lease_ms = 60000, .renew = HF_OFF)),
+            *others = lease_lock(other, "k", 60000, HF_OFF);
+    TELL("SET {k}k:hf1:f %lld000000", atoll(TELL("TIME")->element[0]->str) + 100);
+    give_back(held(others), HF_OK); /* the server knows the script now */
+    proxy_next(way, HOLD_REPLY, hf_script_acquire.sha1);
+    assert_status(hf_lock_acquire_start(theirs, NULL, 0, 0, NULL, 1), HF_OK);
+    assert_soon(NUMBER("EXISTS k") == 1);
+    TELL("FLUSHALL");
+    hf_hold *hold = held(lock);
+    atomic_store(&way->holds_reply, false);
+    hf_completion late = next_of(client);
+    assert_status(late.status, HF_OK);
+    assert_true(hf_hold_fence(late.hold) > hf_hold_fence(hold));
+    assert_soon(hf_hold_state(late.hold) == HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_hold_close(late.hold);
+    hf_lock_close(others);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 /* Its thread and that of the hold that was lost have the lock for a round trip, not until the claim
  * is due. */
 static void test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it(void **state) {
@@ -608,6 +635,7 @@ int main(int count, char **words) {
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
+        TEST(test_an_answer_that_is_older_than_another_hold_does_not_end_that),
         TEST(test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
