@@ -22,6 +22,7 @@ struct belief {
     bool joined;   /* with one of another lock, whose loss is its own */
     bool shortens; /* its holder has asked to shorten it, and it may be for all */
     const sim_process *process;
+    int64_t number; /* by which its client tells its loss */
     int64_t ballot; /* of independent masters */
     unsigned taken; /* by these the vote was taken away, which the hold may not know */
     unsigned had;   /* before that */
@@ -259,6 +260,14 @@ void judge_shorten(belief *b) {
 }
 
 void judge_join(belief *b) { b->joined = true; }
+
+void judge_number(belief *b, int64_t number) { b->number = number; }
+
+void judge_told_lost(int64_t number) {
+    for (belief *b = beliefs; b != NULL; b = b->next)
+        if (b->process == sim_self() && b->number == number && !b->kept)
+            b->until = sim_now();
+}
 
 void judge_over(belief *b) {
     if (b->next != NULL)

@@ -32,6 +32,9 @@ void judge_join(belief *hold);
 bool judge_intact(const belief *hold);
 /* It was lost although it is renewed, which happens in no kind world. */
 void judge_lost(const belief *hold);
+/* The client tells of the loss of the hold with that number, on which nothing counts any more. */
+void judge_number(belief *hold, int64_t number);
+void judge_told_lost(int64_t number);
 /* And it is over. */
 void judge_over(belief *hold);
 /* Its holder leaves it to the server for that time, by a call that began then: until its end the

@@ -40,6 +40,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
     /* The ids of one hold's votes end alike, which no public function tells. */
     int64_t ballot = (int64_t)strtoull(hold->id + HF_ID_LENGTH / 2, NULL, 16);
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
+    judge_number(m->belief, hf_hold_number(hold));
     limits_granted(key, options, began);
     if (joined)
         judge_join(m->belief);
@@ -653,6 +654,7 @@ static void hear_of_loss(loop *l, int64_t number) {
         if (l->last_lost[i] == number)
             sim_wrong("hold %lld is told lost twice", (long long)number);
     l->last_lost[l->lost++ % HOLDS] = number;
+    judge_told_lost(number);
 }
 
 /* The client was closed, and its queue is empty: what is still missing never comes. */
