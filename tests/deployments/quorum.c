@@ -412,6 +412,24 @@ static void test_waiters_come_in_order(void **state) {
     hf_client_close(client);
 }
 
+static int end_at_the_fourth(void *looks) { return ++*(int *)looks == 4; }
+
+static void test_a_wait_for_masters_looks_for_signals(void **state) {
+    hf_client *client = open_trusted(3), *other = open_trusted(3);
+    hf_lock *lock = lock_of(client), *theirs = lock_of(other);
+    hf_hold *hold = acquire(theirs), *none;
+    int looks = 0;
+    (void)state;
+    assert_status(hf_client_set_interrupt(client, end_at_the_fourth, &looks), HF_OK);
+    assert_status(hf_lock_acquire(lock, 10000, &none), HF_EINTR);
+    assert_int_equal(looks, 4);
+    release(hold);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+}
+
 /* The master at which they wait goes: all line up at the next, and one after the other gets in. */
 static void test_waiters_move_when_their_master_dies(void **state) {
     hf_client *client = open_trusted(3);
@@ -979,6 +997,7 @@ int main(int argc, char **argv) {
         TEST(test_waiters_come_in_order),
         TEST(test_waiters_move_when_their_master_dies),
         TEST(test_a_wait_that_times_out_says_who_has_it),
+        TEST(test_a_wait_for_masters_looks_for_signals),
         TEST(test_started_operations_are_told),
         TEST(test_a_hold_nests_extends_and_is_kept),
         TEST(test_several_locks_are_held_together),
