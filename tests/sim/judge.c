@@ -35,6 +35,7 @@ typedef struct waiting {
     char key[64];
     const sim_process *process;
     int64_t since;
+    int64_t began; /* some acquire waits since then, without a break */
     int count;
 } waiting;
 
@@ -151,6 +152,15 @@ bool judge_has_left(void) {
     return false;
 }
 
+/* Since when the process may have an acquire of the lock under way that is not told yet. */
+static int64_t waited_since(const char *key, int64_t otherwise) {
+    for (const waiting *w = waits; w != NULL && work.nested > 0; w = w->next)
+        if (w->process == sim_self() && strcmp(w->key, key) == 0 && w->count > 0 &&
+            w->began < otherwise)
+            return w->began;
+    return otherwise;
+}
+
 /* It nests: it has the votes of that one. */
 static void share(belief *b, belief *outer) {
     has_majority(outer); /* as it is now, also if its promise is over */
@@ -176,7 +186,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
     if (servers_independent()) {
         if (store_votes(key, ballot) == 0) { /* it nests, in a hold that is not told yet */
             ballot = store_ballot(key, fence, ballot);
-            began = rules_asked_since(key, began);
+            began = waited_since(key, began);
         }
         b->ballot = rules_ballot(key, fence, ballot);
         b->stood = store_votes(key, b->ballot);
@@ -362,7 +372,7 @@ void judge_waits(const char *key) {
     rules_asked(key, 1);
     waiting *w = waits_of(key);
     if (w->count++ == 0)
-        w->since = sim_now();
+        w->since = w->began = sim_now();
 }
 
 void judge_waits_no_more(const char *key) {

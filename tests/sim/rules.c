@@ -45,11 +45,10 @@ typedef struct lock_of {
     } unknown[8]; /* holds of which no client knows */
     ring left;    /* on purpose */
     int several, asked;
-    int64_t asked_at; /* since when some acquire has asked for it */
-    int64_t taken;    /* when another library last took it, or tried to */
-    int64_t refused;  /* up to this fence a release of one of several may have been refused */
-    bool deserted;    /* the close may not have reached the server */
-    char head[600];   /* of its queue, and what the last fence was */
+    int64_t taken;   /* when another library last took it, or tried to */
+    int64_t refused; /* up to this fence a release of one of several may have been refused */
+    bool deserted;   /* the close may not have reached the server */
+    char head[600];  /* of its queue, and what the last fence was */
     int64_t headed_at;
     int64_t last;
     int64_t
@@ -217,17 +216,7 @@ bool rules_left_for_ever(const char *key) {
     return l->deserted || forsaken(key);
 }
 
-void rules_asked(const char *key, int change) {
-    lock_of *l = lock_named(key);
-    if (l->asked == 0)
-        l->asked_at = sim_now();
-    l->asked += change;
-}
-
-int64_t rules_asked_since(const char *key, int64_t otherwise) {
-    const lock_of *l = lock_named(key);
-    return l->asked > 0 && l->asked_at < otherwise ? l->asked_at : otherwise;
-}
+void rules_asked(const char *key, int change) { lock_named(key)->asked += change; }
 
 /* ---------------------------------------------------------------- Answers */
 

@@ -35,8 +35,6 @@ void rules_several(const char *key, int change);
 
 /* An acquire asks for it; and asks no more. */
 void rules_asked(const char *key, int change);
-/* Since when acquires have asked for it without a break; or the other time, if that is earlier. */
-int64_t rules_asked_since(const char *key, int64_t otherwise);
 
 /* Is the lock free? Then the last fence, or 0; else -1. A try that began then, when that was told,
  * is told that others hold it. */
