@@ -467,9 +467,10 @@ static hf_status skip_node(hf_locks *locks, hf_status status) {
     return hf_fail(status, "not all locks of %.120s are listed: %.250s", shown, hf_error_message());
 }
 
-static hf_status work(hf_locks *locks) {
+/* next: the node to begin with, if none is being walked. */
+static hf_status work(hf_locks *locks, int next) {
     if (locks->node < 0)
-        return begin_node(locks, next_node(locks));
+        return begin_node(locks, next);
     return locks->suspects.first != NULL ? look_at_suspects(locks) : turn_page(locks);
 }
 
@@ -483,9 +484,10 @@ static hf_status step(hf_locks *locks) {
     }
     if (locks->passes == 0)
         return begin_pass(locks);
-    if (locks->node < 0 && next_node(locks) < 0)
+    int next = locks->node < 0 ? next_node(locks) : -1; /* once: slots may move meanwhile */
+    if (locks->node < 0 && next < 0)
         return end_pass(locks);
-    hf_status status = work(locks);
+    hf_status status = work(locks, next);
     if (!is_nodes(status))
         return status;
     bool serves = is_serving(locks, (size_t)locks->node);

@@ -146,11 +146,59 @@ static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_l
     hf_lock_close(theirs);
 }
 
+/* ------------------------------------------------------------------- Walks */
+
+enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
+
+static void give_slots(int from, int to, int node) {
+    for (int i = 0; i < servers_count(); i++)
+        sim_cluster_give(servers_redis(i), from, to, node);
+}
+
+static void *take_the_last_slot(void *lock) {
+    int slot = slot_of(name_at(LAST_NODE));
+    sleep_ms((int)sim_random(300));
+    give_slots(slot, slot, 1);
+    give_back(held(lock), HF_OK); /* which is redirected */
+    return NULL;
+}
+
+/* The last node has a slot, and none when the walk is to begin with it. */
+static void test_a_walk_begins_with_no_node_that_has_just_lost_its_slots(void **state) {
+    enum { ROUNDS = 100 };
+    hf_locks_options fast = {.size = sizeof fast, .rate = HF_NEVER};
+    sim_settings before = sim_set;
+    int slot = slot_of(name_at(LAST_NODE));
+    hf_lock *lock = lease_lock(client, name_at(LAST_NODE), 60000, HF_OFF);
+    (void)state;
+    give_slots(ITS_FIRST_SLOT, 16383, 1);
+    for (int n = 0; n < ROUNDS; n++) {
+        pthread_t thread;
+        hf_locks *locks;
+        hf_view *view;
+        give_slots(slot, slot, LAST_NODE);
+        assert_status(hf_locks_open(client, NULL, 0, &fast, &locks), HF_OK);
+        sim_set.overtaken = 0.5;
+        sim_set.overtaken_ns = 5 * SIM_MS;
+        assert_int_equal(pthread_create(&thread, NULL, take_the_last_slot, lock), 0);
+        do {
+            assert_status(hf_locks_next(locks, NULL, &view), HF_OK);
+            hf_view_close(view);
+        } while (view != NULL);
+        pthread_join(thread, NULL);
+        sim_set = before;
+        hf_locks_close(locks);
+    }
+    give_slots(ITS_FIRST_SLOT, 16383, LAST_NODE);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
         TEST(test_who_waits_polls_where_its_slot_went_and_no_grants_come),
         TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
+        TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
 }
