@@ -161,6 +161,32 @@ static void test_threads_share_encrypted_connections(void **state) {
     hf_client_close(client);
 }
 
+/* H88: the keeper reads after it has sent. */
+static void test_a_large_result_goes_over_a_full_socket(void **state) {
+    char *result = calloc(1, HF_RESULT_MAX);
+    size_t length;
+    hf_hold *hold;
+    (void)state;
+    assert_status(open_with(GOOD, local_host(), "&connect_timeout=12&command_timeout=12"), HF_OK);
+    hf_lock *lock = open_lock(client, "large", NULL, NULL);
+    assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_OK);
+    kill(servers[GOOD], SIGSTOP);
+    assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, result, HF_RESULT_MAX, 60000, 1), HF_OK);
+    sleep_ms(300); /* the socket gets full */
+    kill(servers[GOOD], SIGCONT);
+    hf_completion completion = next_of(client);
+    assert_int_equal(completion.kind, HF_KIND_RELEASE);
+    assert_status(completion.status, HF_OK);
+    hf_hold_close(hold);
+    assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_EDONE);
+    assert_non_null(hf_hold_result(hold, &length));
+    assert_int_equal(length, HF_RESULT_MAX);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    free(result);
+}
+
 static void test_another_host_s_certificate_is_refused(void **state) {
     (void)state;
     assert_status(open_with(GOOD, "127.0.0.2", ""), HF_ECONNECT);
@@ -255,6 +281,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_every_kind_of_connection_is_encrypted, afresh),
         cmocka_unit_test_setup(test_threads_share_encrypted_connections, afresh),
+        cmocka_unit_test_setup(test_a_large_result_goes_over_a_full_socket, afresh),
         cmocka_unit_test_setup(test_another_host_s_certificate_is_refused, afresh),
         cmocka_unit_test_setup(test_a_certificate_of_another_name_is_refused, afresh),
         cmocka_unit_test_setup(test_an_expired_certificate_is_refused, afresh),

@@ -403,7 +403,7 @@ void hf_connection_set_driven(hf_connection *connection) {
 
 short hf_connection_events(const hf_connection *connection) {
     bool more = connection->output.length > 0 &&
-                (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
+                (connection->tls == NULL || !hf_tls_starved(connection->tls));
     return more ? POLLIN | POLLOUT : POLLIN;
 }
 

@@ -169,7 +169,7 @@ static void take_answers(hf_connection *connection, const call *mine) {
 static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
     hf_joint *joint = &connection->joint;
     bool blocked = !joint->sending && joint->leaving.length > 0 &&
-                   (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
+                   (connection->tls == NULL || !hf_tls_starved(connection->tls));
     struct pollfd wanted = {.fd = hf_connection_fd(connection),
                             .events = blocked ? POLLIN | POLLOUT : POLLIN};
     pthread_mutex_unlock(&joint->mutex);

@@ -19,6 +19,7 @@ struct hf_tls {
 struct hf_tls_session {
     SSL *ssl;
     int fd, flags; /* of the socket, and of the call that is under way */
+    bool starved;  /* the last send waits for bytes from the other end */
     char error[256];
 };
 
@@ -214,6 +215,7 @@ ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size, int
     hf_ssl.ERR_clear_error();
     errno = 0;
     int count = hf_ssl.SSL_write(session->ssl, bytes, size > INT32_MAX ? INT32_MAX : (int)size);
+    session->starved = count <= 0 && hf_ssl.SSL_want(session->ssl) == SSL_READING;
     return count > 0 ? count : outcome(session, count);
 }
 
@@ -223,8 +225,6 @@ bool hf_tls_established(const hf_tls_session *session) {
     return hf_ssl.SSL_is_init_finished(session->ssl);
 }
 
-bool hf_tls_wants_input(const hf_tls_session *session) {
-    return hf_ssl.SSL_want(session->ssl) == SSL_READING;
-}
+bool hf_tls_starved(const hf_tls_session *session) { return session->starved; }
 
 bool hf_tls_pending(const hf_tls_session *session) { return hf_ssl.SSL_pending(session->ssl) > 0; }

@@ -26,8 +26,8 @@ ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size, int
 const char *hf_tls_error(const hf_tls_session *session);
 /* Is the handshake over? */
 bool hf_tls_established(const hf_tls_session *session);
-/* Does the last operation wait for bytes from the other end? A send may, too. */
-bool hf_tls_wants_input(const hf_tls_session *session);
+/* Does the last send wait for bytes from the other end? A receive after it does not count. */
+bool hf_tls_starved(const hf_tls_session *session);
 /* Are there decrypted bytes left, which poll(2) does not see? */
 bool hf_tls_pending(const hf_tls_session *session);
 
