@@ -277,6 +277,24 @@ static void test_a_dial_that_fails_says_why(void **state) {
     TELL("ACL DELUSER ann");
 }
 
+/* AUTH fits into the small buffer, and what follows it does not. */
+static void test_no_password_stays_with_a_connection(void **state) {
+    (void)state;
+    char secret[441] = "";
+    hf_connection *connection;
+    memset(secret, 's', sizeof secret - 1);
+    TELL("ACL SETUSER ann reset on >%s ~* &* +@all", secret);
+    open_transport(text("redis://ann:%s@%s", secret, tcp_url() + strlen("redis://")));
+    assert_status(hf_discovery_connect(transport->discovery, 0, soon(), &connection), HF_OK);
+    const hf_bytes *output = &connection->output;
+    assert_ptr_not_equal(output->data, output->small);
+    assert_null(memmem(output->data, output->capacity, "sss", 3));
+    assert_null(memmem(output->small, sizeof output->small, "sss", 3));
+    hf_connection_close(connection);
+    close_transport();
+    TELL("ACL DELUSER ann");
+}
+
 /* It hangs in connect_timeout when its transport goes; the leak checkers look at the rest. */
 static void test_a_dial_outlives_its_transport(void **state) {
     (void)state;
@@ -319,6 +337,7 @@ int main(void) {
         TEST(test_the_keeper_has_a_connection_of_the_pool),
         TEST(test_a_dial_brings_a_connection_that_does_not_block),
         TEST(test_a_dial_that_fails_says_why),
+        TEST(test_no_password_stays_with_a_connection),
         TEST(test_a_dial_outlives_its_transport),
         TEST(test_a_forked_child_does_not_dial),
     };

@@ -203,8 +203,10 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     for (int i = 0; i < GREETINGS && status == HF_OK; i++)
         if (sent[i])
             status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
-    /* No password stays in a buffer that lives on. Before a check queues more. */
+    /* No password stays in a buffer that lives on, nor in the one that it has outgrown. Before a
+     * check queues more. */
     memset(connection->output.data, 0, connection->output.capacity);
+    memset(connection->output.small, 0, sizeof connection->output.small);
     for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
         if (replies[i] != NULL)
             checked = check_greeting(connection, address, i, replies[i], deadline);
