@@ -62,6 +62,58 @@ static void test_a_child_has_no_copy_of_a_socket(void **state) {
     hf_discovery_drop(discovery);
 }
 
+typedef struct guest {
+    hf_address address;
+    hf_socket socket;
+    pthread_t thread;
+    _Atomic bool over;
+} guest;
+
+static void *visit_it(void *argument) {
+    guest *one = argument;
+    hf_status status = hf_socket_connect(&one->socket, &one->address, hf_after(hf_now(), 20000));
+    one->over = true;
+    return (void *)(intptr_t)status;
+}
+
+/* Linux says at once that the backlog of a unix socket is full. */
+static void test_a_full_unix_socket_is_waited_for(void **state) {
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fillers[FILLERS], count = 0;
+    guest one = {.over = false};
+    void *outcome;
+    (void)state;
+    snprintf(place.sun_path, sizeof place.sun_path, "/tmp/holdfast-full-%ld", (long)getpid());
+    assert_int_equal(bind(door, (struct sockaddr *)&place, sizeof place), 0);
+    assert_int_equal(listen(door, 0), 0);
+    for (; count < FILLERS; count++) {
+        fillers[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (connect(fillers[count], (struct sockaddr *)&place, sizeof place) != 0)
+            break;
+    }
+    assert_in_range(count, 1, FILLERS - 1);
+    read_address(text("unix://%s", place.sun_path), &one.address);
+    assert_status(hf_socket_connect(&one.socket, &one.address, hf_after(hf_now(), 30)),
+                  HF_ECONNECT);
+    assert_message("timed out");
+    assert_int_equal(pthread_create(&one.thread, NULL, visit_it, &one), 0);
+    sleep_ms(100);
+    assert_false(one.over);
+    while (!one.over) { /* there is room again */
+        struct pollfd comes = {.fd = door, .events = POLLIN};
+        if (poll(&comes, 1, 10) == 1)
+            close(accept(door, NULL, NULL));
+    }
+    pthread_join(one.thread, &outcome);
+    assert_ptr_equal(outcome, HF_OK);
+    hf_socket_close(&one.socket);
+    hf_address_free(&one.address);
+    for (; count >= 0; count--)
+        close(fillers[count]);
+    close(door);
+    unlink(place.sun_path);
+}
+
 static int64_t soon(void) { return hf_after(hf_now(), 10000); }
 
 /* ------------------------------------------------------------------ Pool */
@@ -331,6 +383,7 @@ static void test_a_forked_child_does_not_dial(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_has_no_copy_of_a_socket),
+        TEST(test_a_full_unix_socket_is_waited_for),
         TEST(test_calls_are_served_in_their_order),
         TEST(test_there_are_as_many_connections_as_there_may_be),
         TEST(test_calls_that_may_join_need_not_wait),

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define AGAIN_MS 10
+
 #define SOCKET_OF(at) HF_OF(hf_socket, open, at)
 
 /* All sockets of the process. The mutex is held while one is made or closed, so that a child's
@@ -70,11 +72,26 @@ static int await(int fd, int64_t deadline) {
     return error;
 }
 
+/* 0, or an errno. A unix socket whose server has a full backlog says so at once. */
+static int begin(int fd, const struct sockaddr *place, socklen_t size, int64_t deadline) {
+    while (connect(fd, place, size) != 0) {
+        if (errno != EAGAIN)
+            return errno;
+        int64_t ms = hf_until(deadline, hf_now());
+        if (ms == 0)
+            return ETIMEDOUT;
+        poll(NULL, 0, ms < AGAIN_MS ? (int)ms : AGAIN_MS);
+    }
+    return 0;
+}
+
 static int connect_to(hf_socket *socket, const struct sockaddr *place, socklen_t size,
                       int64_t deadline) {
     int error = open_socket(socket, place->sa_family);
-    if (error == 0 && connect(socket->fd, place, size) != 0)
-        error = errno == EINPROGRESS || errno == EINTR ? await(socket->fd, deadline) : errno;
+    if (error == 0)
+        error = begin(socket->fd, place, size, deadline);
+    if (error == EINPROGRESS || error == EINTR)
+        error = await(socket->fd, deadline);
     if (error == 0 && !hf_set_blocking(socket->fd, true))
         error = errno;
     if (error != 0)
@@ -123,7 +140,9 @@ static const char *connect_to_host(hf_socket *socket, const char *host, int port
         if (error == 0)
             return NULL;
     }
-    return error != 0 ? strerror(error) : gai_strerror(unknown);
+    return error != 0     ? strerror(error)
+           : unknown != 0 ? gai_strerror(unknown)
+                          : "no answer in time"; /* which ended before the first look-up */
 }
 
 hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_t deadline) {
