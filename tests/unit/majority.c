@@ -170,6 +170,15 @@ static void test_a_run_is_read_from_info(void **state) {
     assert_true(hf_run_read("run_id:abc\nuptime_in_seconds:-42\n", &run));
     assert_int_equal(run.uptime_s, 0);
     assert_int_equal(run.server_us, 0);
+    assert_true(hf_run_read("run_id:abc\nuptime_in_seconds:0\n"
+                            "server_time_usec:9223372036854775807\n",
+                            &run));
+    assert_int_equal(run.server_us, 0);
+    assert_true(
+        hf_run_read("run_id:abc\nuptime_in_seconds:0\nserver_time_usec:9007199254740993\n", &run));
+    assert_int_equal(run.server_us, 0);
+    assert_true(hf_run_read("run_id:abc\nuptime_in_seconds:0\nserver_time_usec:-1\n", &run));
+    assert_int_equal(run.server_us, 0);
     assert_false(hf_run_read("run_id:abc\r\n", &run));
     assert_false(hf_run_read("uptime_in_seconds:42\r\n", &run));
     assert_false(hf_run_read("", &run));

@@ -79,7 +79,9 @@ bool hf_run_read(const char *info, hf_run *run) {
     run->uptime_s = strtoll(number, NULL, 10);
     run->server_us =
         strtoll(hf_info_field(info, "server_time_usec", number, sizeof number), NULL, 10);
-    if (run->uptime_s < 0) /* its clock was set back behind its start */
+    if (run->server_us < 0 || run->server_us > HF_NUMBER_MAX)
+        run->server_us = 0; /* no script takes a fence that is greater */
+    if (run->uptime_s < 0)  /* its clock was set back behind its start */
         run->uptime_s = 0;
     return true;
 }
