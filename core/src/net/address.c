@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "net/member.h"
 
@@ -390,9 +392,10 @@ static hf_status parse(const char *url, hf_address *address) {
             return hf_fail(HF_EINVAL,
                            "malformed URL: it must look like unix:///path/to/socket, with three /");
         status = take(&address->path, path, (size_t)(end - path), "the socket's path");
-        if (status == HF_OK && strlen(address->path) > 107)
-            status =
-                hf_fail(HF_EINVAL, "malformed URL: the socket's path is longer than 107 bytes");
+        size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1; /* each system has another */
+        if (status == HF_OK && strlen(address->path) > most)
+            status = hf_fail(HF_EINVAL, "malformed URL: the socket's path is longer than %zu bytes",
+                             most);
     } else {
         status = parse_path(path != NULL ? path : end, end, address);
         if (status == HF_OK)
