@@ -436,8 +436,24 @@ static void test_who_may_not_wait_holds_nothing_and_is_told(void **state) {
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_ESERVER);
     assert_message("'wait'");
     assert_int_equal(exists(ports[0]), 0);
+    assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EREPLICAS);
+    assert_message("is stored");
+    assert_message("'wait'");
     hf_lock_close(lock);
     hf_client_close(client);
+}
+
+static void test_a_limit_that_too_few_replicas_have_is_told_as_that(void **state) {
+    (void)state;
+    int64_t was;
+    hf_lock *lock = stock(ann, REPLICAS + 1, 100), *all = stock(ann, REPLICAS, 1000);
+    assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EREPLICAS);
+    assert_message("2 of the 3 replicas");
+    assert_int_equal(hf_error_last()->replicas, REPLICAS);
+    assert_status(hf_lock_limit(all, 0, 0, &was, NULL), HF_OK);
+    assert_int_equal(was, 5);
+    hf_lock_close(lock);
+    hf_lock_close(all);
 }
 
 static void test_the_url_has_the_number_of_locks_that_name_none(void **state) {
@@ -500,6 +516,7 @@ int main(int count, char **arguments) {
         TEST(test_a_started_acquire_without_the_replicas_is_told_how_many),
         TEST(test_closing_during_the_wait_for_replicas_releases),
         TEST(test_who_may_not_wait_holds_nothing_and_is_told),
+        TEST(test_a_limit_that_too_few_replicas_have_is_told_as_that),
         TEST(test_the_url_has_the_number_of_locks_that_name_none),
         TEST(test_wrong_options_are_refused),
     };

@@ -20,6 +20,18 @@ static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_m
     return lock->client->quorum != NULL ? hf_quorum_refuse("limits that are stored") : HF_OK;
 }
 
+/* reached: -1, WAIT was refused, as this thread's message says. */
+static hf_status explain_unreplicated(const hf_lock *lock, int64_t reached) {
+    const char *name = hf_names_quoted(lock->names);
+    if (reached < 0)
+        return hf_fail(HF_EREPLICAS, "the limit of lock %s is stored, with no word of replicas: %s",
+                       name, hf_error_message());
+    hf_fail(HF_EREPLICAS, "the limit of lock %s had reached %lld of the %d replicas asked for",
+            name, (long long)reached, (int)lock->terms.replicas);
+    hf_explain_replicas(reached);
+    return HF_EREPLICAS;
+}
+
 hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t *permits_was,
                         int64_t *per_ms_was) {
     hf_request request;
@@ -49,9 +61,6 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     if (per_ms_was != NULL)
         *per_ms_was = was[1];
     hf_node_kick(lock->client, lock->names); /* who waits by another number is told */
-    if (lock->terms.replicas > 0 && answer.replicas < lock->terms.replicas)
-        return hf_fail(
-            HF_EREPLICAS, "the limit of lock %s had reached %lld of the %d replicas asked for",
-            hf_names_quoted(lock->names), (long long)answer.replicas, (int)lock->terms.replicas);
-    return HF_OK;
+    return answer.replicas < lock->terms.replicas ? explain_unreplicated(lock, answer.replicas)
+                                                  : HF_OK;
 }

@@ -17,12 +17,13 @@ local err = look()
 if err then return err end
 local was, done = limit or '0000000000000000000000', call('GET', D)
 if done then
-  refused('HDEL', K, '') -- nothing is written: is this still the master?
-  if #done ~= 22 then return demoted or redis.error_reply('HOLDFAST limit given up') end
+  if #done ~= 22 then return redis.error_reply('HOLDFAST limit given up') end
   was = done
-else
-  err = refused('SET', D, was, 'PX', '600000')
-  if err then return err end
+end
+-- Also for a copy: is this still the master? And there must be something to WAIT for.
+err = refused('SET', D, was, 'PX', '600000')
+if err then return err end
+if not done then
   if permits == 0 then
     limit = nil
     err = remember(last, mark, flagged)

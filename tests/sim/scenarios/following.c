@@ -212,8 +212,42 @@ static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state
     hf_lock_close(lock);
 }
 
+/* ------------------------------------------------------------------ Limits */
+
+static hf_lock *pool_with_a_replica(hf_client *of, const char *name) {
+    return open_lock(of, name, NULL,
+                     OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED,
+                             .reentrant = HF_OFF, .replicas = 1, .replica_timeout_ms = 300));
+}
+
+static void *store_limit(void *lock) {
+    assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EREPLICAS);
+    return NULL;
+}
+
+/* The answer is lost, and the next copy finds that the limit is stored. */
+static void test_a_limit_that_is_asked_for_again_waits_for_its_replicas(void **state) {
+    pthread_t thread;
+    int host = servers_host(master());
+    (void)state;
+    hf_client *brief = open_with(servers_url(SENTINELS), 5000, 500);
+    hf_lock *before = pool_with_a_replica(brief, "l"), *lock = pool_with_a_replica(brief, "m");
+    assert_status(hf_lock_limit(before, 5, 0, NULL, NULL), HF_OK); /* the script is known */
+    hide_from_replicas();
+    sim_way(host, HERE, false);
+    assert_int_equal(pthread_create(&thread, NULL, store_limit, lock), 0);
+    assert_soon(is_at(master(), "{m}m:hf1:f"));
+    sim_deaden(HERE, host, 1);
+    sim_way(host, HERE, true);
+    pthread_join(thread, NULL);
+    hf_lock_close(before);
+    hf_lock_close(lock);
+    hf_client_close(brief);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_limit_that_is_asked_for_again_waits_for_its_replicas),
         TEST(test_a_planned_failover_loses_no_hold),
         TEST(test_a_failover_is_told),
         TEST(test_a_new_master_is_asked_for_holds_that_are_not_renewed),
