@@ -151,7 +151,9 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     l->floors[self].pid = pid;
     /* A hold that was handed over may be an older one, which a failover has brought back. */
     bool adopted = split && has(&l->left, fence);
-    if (!shared && !adopted && !(servers_independent() && fences_may_fall()) &&
+    /* And one may nest in a hold that stood, when a failover forgot the next holder. */
+    bool nests = judge_knows(key, fence);
+    if (!shared && !adopted && !nests && !(servers_independent() && fences_may_fall()) &&
         fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
                   (long long)fence, key, (long long)l->floors[self].fence);
