@@ -272,6 +272,42 @@ static void test_a_walk_keeps_to_its_rate(void **state) {
         hf_hold_close(holds[i]);
 }
 
+static int no_signal, signals; /* calls of the check */
+
+static int have_signal(void *context) {
+    (void)context;
+    return no_signal-- > 0 ? 0 : ++signals;
+}
+
+static void test_a_signal_ends_a_call_and_the_next_goes_on(void **state) {
+    enum { MANY = 300 };
+    hf_hold *holds[MANY];
+    hf_view *view;
+    int count = 0;
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        holds[i] = hold_of(text("lock:%d", i));
+    no_signal = 2;
+    signals = 0;
+    assert_status(hf_client_set_interrupt(ann, have_signal, NULL), HF_OK);
+    hf_locks *locks = walk(ann, NULL);
+    for (;; count += view != NULL) {
+        hf_status status = hf_locks_next(locks, NULL, &view);
+        if (status == HF_EINTR)
+            no_signal = 2;
+        else if (view == NULL)
+            break;
+        assert_true(status == HF_OK || status == HF_EINTR);
+        hf_view_close(view);
+    }
+    hf_locks_close(locks);
+    assert_status(hf_client_set_interrupt(ann, NULL, NULL), HF_OK);
+    assert_int_equal(count, MANY);
+    assert_true(signals > 0);
+    for (int i = 0; i < MANY; i++)
+        hf_hold_close(holds[i]);
+}
+
 static void *close_soon(void *client) {
     sleep_ms(50);
     hf_client_close(client);
@@ -381,6 +417,7 @@ int main(void) {
         TEST(test_names_of_any_bytes_are_listed_and_matched),
         TEST(test_a_pattern_matches_a_name_and_its_queue_alike),
         TEST(test_a_walk_keeps_to_its_rate),
+        TEST(test_a_signal_ends_a_call_and_the_next_goes_on),
         TEST(test_a_client_that_closes_ends_the_walk),
         TEST(test_a_user_lacks_scan_or_may_not_use_all_keys),
         TEST(test_wrong_arguments_are_refused),

@@ -74,14 +74,15 @@ struct hf_locks {
 /* Wait until that many looks may be sent. */
 static hf_status pace(hf_locks *locks, size_t looks) {
     int64_t now = hf_now();
-    if (locks->rate == HF_NEVER)
-        return HF_OK;
-    for (; locks->ready_at > now + HF_MS; now = hf_now()) {
-        int64_t ms = (locks->ready_at - now) / HF_MS;
-        hf_status status = hf_client_sleep(locks->client, ms < SLEEP_MS ? ms : SLEEP_MS, false);
+    do { /* once in any case, for signals */
+        int64_t ms = hf_until(locks->ready_at, now);
+        hf_status status = hf_client_sleep(locks->opener, ms < SLEEP_MS ? ms : SLEEP_MS, false);
         if (status != HF_OK)
             return status;
-    }
+        now = hf_now();
+    } while (locks->ready_at > now + HF_MS);
+    if (locks->rate == HF_NEVER)
+        return HF_OK;
     locks->ready_at = (locks->ready_at > now - 10 * HF_MS ? locks->ready_at : now) +
                       (int64_t)looks * (1000 * HF_MS / locks->rate);
     return HF_OK;

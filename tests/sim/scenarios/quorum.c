@@ -738,6 +738,24 @@ static void test_a_release_without_memory_leaves_no_vote(void **state) {
     hf_lock_close(lock);
 }
 
+static int have_signal(void *context) {
+    (void)context;
+    return 1;
+}
+
+/* It goes on with the client of one master, and the check is with that of all. */
+static void test_a_signal_ends_a_walk_over_one_of_the_masters(void **state) {
+    hf_locks_options slow = {.size = sizeof slow, .rate = 1};
+    hf_locks *locks;
+    hf_view *view;
+    (void)state;
+    assert_status(hf_client_set_interrupt(ann, have_signal, NULL), HF_OK);
+    assert_status(hf_locks_open(ann, NULL, 0, &slow, &locks), HF_OK);
+    assert_status(hf_locks_next(locks, NULL, &view), HF_EINTR);
+    hf_locks_close(locks);
+    assert_status(hf_client_set_interrupt(ann, NULL, NULL), HF_OK);
+}
+
 /* By its clock it has not begun yet: it counts as if it had begun just now. */
 static void test_a_clock_set_back_behind_its_start_shuts_no_client_out(void **state) {
     (void)state;
@@ -1154,6 +1172,7 @@ int main(int count, char **words) {
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
+        TEST(test_a_signal_ends_a_walk_over_one_of_the_masters),
         TEST(test_a_release_without_memory_leaves_no_vote),
         TEST(test_a_clock_set_back_behind_its_start_shuts_no_client_out),
         TEST(test_a_clock_that_steps_takes_a_hold_with_few_votes),
