@@ -501,6 +501,11 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
         return HF_OK;
     }
     int64_t owed_ms = hf_until(hold->owed_until, hf_now());
+    if (kind == HF_ROUND_RELEASE && owed_ms > 0) {
+        hf_votes_leave(hold, HF_PARTING_BACK);
+        told(context, HF_OK);
+        return HF_OK;
+    }
     if (kind == HF_ROUND_KEEP && duration_ms < owed_ms)
         duration_ms = owed_ms;
     int64_t stands_until = hf_votes_deadline(ballot);

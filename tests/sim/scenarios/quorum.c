@@ -444,6 +444,60 @@ static void test_what_nests_is_kept_though_the_hold_around_it_ends(void **state)
     hf_lock_close(lock);
 }
 
+static void *take_all(void *of) {
+    hf_lock **locks = of;
+    hf_hold *holds[2];
+    assert_status(hf_lock_acquire_all(locks, 2, "owner", 5, 3000, NULL, holds), HF_ETIMEOUT);
+    return NULL;
+}
+
+/* Which no caller was told of: it was acquired for another, which did not come. */
+static void test_what_nests_is_kept_though_the_hold_around_it_is_given_up(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF), *second = lease_lock(ann, "l", 10000, HF_OFF);
+    hf_lock *bens = lease_lock(ben, "l", 10000, HF_ON), *both[] = {lock, second};
+    hf_hold *other = acquire(bens), *inner;
+    pthread_t thread;
+    (void)state;
+    pthread_create(&thread, NULL, take_all, both);
+    sleep_ms(1000);
+    assert_status(hf_lock_acquire(lock, 0, &inner), HF_OK);
+    assert_status(hf_hold_keep(inner, 6000), HF_OK);
+    hf_hold_close(inner);
+    pthread_join(thread, NULL);
+    sleep_ms(3500);
+    assert_false(is_free_everywhere());
+    sleep_ms(1500);
+    assert_true(is_free_everywhere());
+    give_back(other, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(second);
+    hf_lock_close(bens);
+}
+
+/* Before its client has seen that its max_hold is over. */
+static void test_what_nests_is_kept_though_the_hold_around_it_is_released_late(void **state) {
+    hf_lock *lock = open_lock(
+        ann, "k", "owner",
+        OPTIONS(.lease_ms = 1000, .renew = HF_ON, .max_hold_ms = 3000, .reentrant = HF_ON));
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+    assert_status(hf_hold_keep(inner, 6000), HF_OK);
+    hf_hold_close(inner);
+    for (int64_t until = now_ms() + 2900; now_ms() < until;)
+        sleep_ms(1);
+    for (size_t n = 0, main = sim_threads(sim_self()) - 1; n < main; n++)
+        sim_stun(sim_self(), n, 300 * SIM_MS);
+    while (hf_hold_state(outer) == HF_STATE_HELD)
+        usleep(100);
+    give_back(outer, HF_ELOST);
+    sleep_ms(2500);
+    assert_false(is_free_everywhere());
+    sleep_ms(1500);
+    assert_true(is_free_everywhere());
+    hf_lock_close(lock);
+}
+
 /* Its caller was told so. */
 static void test_what_nests_is_kept_though_its_client_is_closed(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
@@ -1158,6 +1212,8 @@ int main(int count, char **words) {
         TEST(test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less),
         TEST(test_what_nests_is_kept_whatever_the_hold_around_it_is_told),
         TEST(test_what_nests_is_kept_though_the_hold_around_it_ends),
+        TEST(test_what_nests_is_kept_though_the_hold_around_it_is_given_up),
+        TEST(test_what_nests_is_kept_though_the_hold_around_it_is_released_late),
         TEST(test_what_nests_is_kept_though_its_client_is_closed),
         TEST(test_nothing_nests_in_what_is_being_kept),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
