@@ -746,7 +746,8 @@ static void settle_masters(operation *mine, hf_status status) {
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    hold->keeps_until = 0;
+    if (mine->keeps) /* no other thread's keep */
+        hold->keeps_until = 0;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (mine->replaces)
         hf_renewal_next_locked(hold, hf_now());
@@ -825,7 +826,7 @@ static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), 
                                                         told, context);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
         mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
-    else if (status != HF_OK)
+    else if (status != HF_OK && mine->keeps)
         mine->hold->keeps_until = 0;
     return status;
 }

@@ -538,6 +538,30 @@ static void test_nothing_nests_in_what_is_being_kept(void **state) {
     hf_lock_close(lock);
 }
 
+/* They are answered at once, the look first. */
+static void test_a_look_under_way_takes_no_keep_away(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 10000, HF_OFF);
+    (void)state;
+    assert_true(hf_client_fd(ann) >= 0);
+    for (int us = 0; us < 3000; us += 100) {
+        alarm(200);
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        assert_status(hf_hold_check_start(hold, 1), HF_OK);
+        usleep((useconds_t)us);
+        assert_status(hf_hold_keep_start(hold, 2000, 2), HF_OK);
+        for (int i = 0; i < 2; i++) {
+            hf_completion done = completion_within(ann, 3000);
+            assert_true(done.op == 1 || done.status == HF_OK);
+        }
+        hf_hold_close(hold);
+        sleep_ms(1000);
+        assert_false(is_free_everywhere());
+        sleep_ms(1500);
+    }
+    hf_lock_close(lock);
+}
+
 /* Two of the masters keep it at once, and one when it is asked again. */
 static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -1216,6 +1240,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_is_kept_though_the_hold_around_it_is_released_late),
         TEST(test_what_nests_is_kept_though_its_client_is_closed),
         TEST(test_nothing_nests_in_what_is_being_kept),
+        TEST(test_a_look_under_way_takes_no_keep_away),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
         TEST(test_what_a_minority_keeps_goes_with_its_hold),
         TEST(test_a_keep_without_memory_loses_no_hold),
