@@ -464,7 +464,8 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
     hold->ballot = NULL;
     hold->beside = NULL;
     if (ballot->holds == NULL) {
-        bool owes = owed_ms > 0 && (how == HF_PARTING_BACK || hold->keeps_until == 0);
+        bool owes = owed_ms > 0 && (how == HF_PARTING_BACK || hold->keeps_until == 0) &&
+                    hf_votes_deadline(ballot) > hf_now();
         if (owes)
             keep_owed(ballot, owed_ms);
         hf_votes_free(ballot, owes ? HF_PARTING_ENDS : how);

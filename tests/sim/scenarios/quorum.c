@@ -600,6 +600,22 @@ static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
     hf_lock_close(lock);
 }
 
+/* What nested in it was to be kept, which ends with the votes of most masters. */
+static void test_what_a_minority_is_to_keep_goes_with_its_hold(void **state) {
+    hf_lock *lock = nesting_lock(3000, HF_ON);
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+    assert_status(hf_hold_keep(inner, 25000), HF_OK);
+    hf_hold_close(inner);
+    servers_command(0, "DEL k");
+    servers_command(1, "DEL k");
+    assert_soon(hf_hold_state(outer) == HF_STATE_LOST);
+    give_back(outer, HF_ELOST);
+    assert_given_back();
+    hf_lock_close(lock);
+}
+
 static void test_a_keep_without_memory_loses_no_hold(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_ON);
     int failures = 0;
@@ -1243,6 +1259,7 @@ int main(int count, char **words) {
         TEST(test_a_look_under_way_takes_no_keep_away),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
         TEST(test_what_a_minority_keeps_goes_with_its_hold),
+        TEST(test_what_a_minority_is_to_keep_goes_with_its_hold),
         TEST(test_a_keep_without_memory_loses_no_hold),
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
