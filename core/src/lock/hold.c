@@ -894,6 +894,13 @@ hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
     return keep(hold, duration_ms, op);
 }
 
+void hf_hold_take_up(hf_hold *hold) {
+    hf_client_lock(hold->client);
+    if (hold->state == HF_STATE_RELEASED)
+        hold->state = HF_STATE_HELD;
+    hf_client_unlock(hold->client);
+}
+
 hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");

@@ -81,8 +81,7 @@ static void round_due(hf_timer *timer, int64_t now) {
 }
 
 static void count_answer(hf_round *mine, hf_status status, const hf_error *error) {
-    bool kept = mine->kind == HF_ROUND_KEEP && status == HF_ENOTHELD; /* by an earlier round */
-    if (status == HF_OK || kept) {
+    if (status == HF_OK) {
         mine->good++;
     } else if (status == HF_ELOST || status == HF_ENOTHELD) {
         mine->gone++;
@@ -106,6 +105,7 @@ static hf_status start_one(hf_round_kind kind, hf_hold *of, int64_t duration_ms,
     case HF_ROUND_REPLACE:
         return hf_hold_extend_start(of, duration_ms, HF_EXTEND_REPLACE, number);
     default:
+        hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
         return hf_hold_keep_start(of, duration_ms, number);
     }
 }

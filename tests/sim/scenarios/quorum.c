@@ -580,6 +580,34 @@ static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock_close(lock);
 }
 
+/* The master that kept it first is not one of a majority at the end, unless it keeps it for as
+ * long. */
+static void test_what_is_kept_again_is_kept_for_that_time(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 3000, HF_ON);
+    (void)state;
+    for (int first_ms = 15000; first_ms <= 25000; first_ms += 10000) {
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        set_fault(1, CUT, true);
+        set_fault(2, CUT, true);
+        assert_status(hf_hold_keep(hold, first_ms), HF_EUNKNOWN);
+        set_fault(1, CUT, false);
+        assert_status(hf_hold_keep(hold, 15000), HF_OK);
+        int64_t until = now_ms() + 14900;
+        hf_hold_close(hold);
+        servers_command(2, "DEL k");
+        set_fault(2, CUT, false);
+        while (now_ms() < until) {
+            is_refused(bens);
+            sleep_ms(20);
+        }
+        assert_soon(is_free_everywhere());
+        sleep_ms(3000);
+    }
+    hf_lock_close(lock);
+    hf_lock_close(bens);
+}
+
 /* One of the masters keeps it; and then it is released, or lost. */
 static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 3000, HF_ON);
@@ -1258,6 +1286,7 @@ int main(int count, char **words) {
         TEST(test_nothing_nests_in_what_is_being_kept),
         TEST(test_a_look_under_way_takes_no_keep_away),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
+        TEST(test_what_is_kept_again_is_kept_for_that_time),
         TEST(test_what_a_minority_keeps_goes_with_its_hold),
         TEST(test_what_a_minority_is_to_keep_goes_with_its_hold),
         TEST(test_a_keep_without_memory_loses_no_hold),
