@@ -2,6 +2,7 @@
 #include "certificates.h"
 
 #include <netdb.h>
+#include <sys/ioctl.h>
 
 /* -------------------------------------------------------------- Servers */
 
@@ -251,6 +252,43 @@ static void test_files_that_cannot_be_used_are_named(void **state) {
     assert_message("tls_key");
 }
 
+/* Opens the client in a process whose terminal is this one, and ends. */
+static void open_at(const char *terminal) {
+    if (setsid() < 0 || ioctl(open(terminal, O_RDWR), TIOCSCTTY, 0) != 0)
+        _exit(2);
+    const char *files = text("&tls_cert=%s/user.pem&tls_key=%s/secret.key", folder, folder);
+    hf_status status = open_with(WANTS_CLIENT, "127.0.0.1", files);
+    _exit(status == HF_EINVAL && strstr(hf_error_message(), "tls_key") != NULL ? 0 : 1);
+}
+
+/* OpenSSL would ask for its password there, and wait. */
+static void test_a_key_with_a_password_asks_no_terminal(void **state) {
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status = -1;
+    (void)state;
+    FILE *file = fopen(text("%s/secret.key", folder), "w");
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    assert_int_equal(
+        PEM_write_PrivateKey(file, key, EVP_aes_256_cbc(), (unsigned char *)"word", 4, NULL, NULL),
+        1);
+    EVP_PKEY_free(key);
+    fclose(file);
+    assert_true(grantpt(master) == 0 && unlockpt(master) == 0);
+    const char *terminal = text("%s", ptsname(master));
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        open_at(terminal);
+    struct pollfd asks = {.fd = master, .events = POLLIN};
+    for (pid_t ended = 0; ended == 0; ended = waitpid(child, &status, WNOHANG))
+        if (poll(&asks, 1, 10) > 0 && (asks.revents & POLLIN) != 0) {
+            kill(child, SIGKILL);
+            waitpid(child, &status, 0);
+            break;
+        }
+    assert_int_equal(status, 0);
+    close(master);
+}
+
 static void test_plain_and_encrypted_do_not_mix_and_say_so(void **state) {
     hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 500};
     (void)state;
@@ -290,6 +328,7 @@ int main(void) {
         cmocka_unit_test_setup(test_nothing_is_verified_only_if_asked_for, afresh),
         cmocka_unit_test_setup(test_a_client_certificate_is_shown_where_one_is_wanted, afresh),
         cmocka_unit_test_setup(test_files_that_cannot_be_used_are_named, afresh),
+        cmocka_unit_test_setup(test_a_key_with_a_password_asks_no_terminal, afresh),
         cmocka_unit_test_setup(test_plain_and_encrypted_do_not_mix_and_say_so, afresh),
         cmocka_unit_test_setup(test_tls_options_need_the_scheme, afresh),
     };

@@ -31,6 +31,7 @@
     NAME(SSL_CTX_free)                                                                             \
     NAME(SSL_CTX_load_verify_locations)                                                            \
     NAME(SSL_CTX_new)                                                                              \
+    NAME(SSL_CTX_set_default_passwd_cb)                                                            \
     NAME(SSL_CTX_set_default_verify_paths)                                                         \
     NAME(SSL_CTX_set_verify)                                                                       \
     NAME(SSL_CTX_use_PrivateKey_file)                                                              \

@@ -63,6 +63,12 @@ static const char *why_not(const char *path) {
     return access(path, R_OK) != 0 ? strerror(errno) : reason();
 }
 
+/* Without a function OpenSSL asks the terminal, for as long as it takes. */
+static int no_password(char *text, int size, int writes, void *pointer) {
+    (void)text, (void)size, (void)writes, (void)pointer;
+    return -1;
+}
+
 static hf_status load(const hf_address *address, SSL_CTX *context) {
     hf_ssl.ERR_clear_error();
     if (address->ca != NULL) {
@@ -80,6 +86,7 @@ static hf_status load(const hf_address *address, SSL_CTX *context) {
         hf_ssl.SSL_CTX_use_certificate_chain_file(context, address->certificate) != 1)
         return hf_fail(HF_EINVAL, "tls_cert: cannot use %.200s: %s", address->certificate,
                        why_not(address->certificate));
+    hf_ssl.SSL_CTX_set_default_passwd_cb(context, no_password);
     const char *key = address->key != NULL ? address->key : address->certificate;
     if (key != NULL && hf_ssl.SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
         return hf_fail(HF_EINVAL, "tls_key: cannot use %.200s: %s", key, why_not(key));
