@@ -14,7 +14,6 @@
     NAME(BIO_clear_flags)                                                                          \
     NAME(BIO_free)                                                                                 \
     NAME(BIO_get_data)                                                                             \
-    NAME(BIO_get_new_index)                                                                        \
     NAME(BIO_meth_free)                                                                            \
     NAME(BIO_meth_new)                                                                             \
     NAME(BIO_meth_set_ctrl)                                                                        \

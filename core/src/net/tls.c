@@ -101,8 +101,7 @@ hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
     hf_tls *tls = calloc(1, sizeof *tls);
     if (tls != NULL) {
         tls->context = hf_ssl.SSL_CTX_new(hf_ssl.TLS_client_method());
-        tls->socket = hf_ssl.BIO_meth_new(hf_ssl.BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
-                                          "holdfast socket");
+        tls->socket = hf_ssl.BIO_meth_new(BIO_TYPE_SOURCE_SINK, "holdfast socket");
     }
     if (tls == NULL || tls->context == NULL || tls->socket == NULL) {
         hf_tls_free(tls);
