@@ -204,15 +204,15 @@ static void test_a_master_is_in_quarantine_after_a_restart(void **state) {
     hf_run young = run_of("young", 5), stepped = run_of("third", 3600);
     assert_status(hf_member_met(members, 0, &old, now), HF_OK);
     assert_int_equal(hf_member_young_ms(members, 0, hf_now()), 0);
-    assert_status(hf_member_met(members, 0, &young, now), HF_OK);
+    assert_status(hf_member_met(members, 0, &young, hf_now()), HF_OK);
     assert_true(hf_member_young_ms(members, 0, hf_now()) > 25000);
     /* Its clock has stepped at the boot: it cannot be older than the last answer of the run before.
      */
-    assert_status(hf_member_met(members, 0, &stepped, now), HF_OK);
+    assert_status(hf_member_met(members, 0, &stepped, hf_now()), HF_OK);
     assert_true(hf_member_young_ms(members, 0, hf_now()) > 29000);
     hf_members_drop(members);
     members = three(0);
-    assert_status(hf_member_met(members, 0, &young, now), HF_OK);
+    assert_status(hf_member_met(members, 0, &young, hf_now()), HF_OK);
     assert_int_equal(hf_member_young_ms(members, 0, hf_now()), 0);
     hf_members_drop(members);
 }
@@ -231,7 +231,7 @@ static void test_only_a_client_that_all_let_in_writes_its_list(void **state) {
     assert_false(hf_members_let_in(members));
     assert_status(hf_member_lists(members, 1, "1 30000 a:1,b:1,c:1,d:1"), HF_OK);
     assert_true(hf_members_let_in(members));
-    assert_status(hf_member_met(members, 1, &runs[0], 2), HF_EINVAL);
+    assert_status(hf_member_met(members, 1, &runs[0], hf_now()), HF_EINVAL);
     assert_false(hf_members_let_in(members));
     hf_members_drop(members);
 }
@@ -245,10 +245,29 @@ static void test_one_server_is_one_master(void **state) {
     assert_message("B:1 and a:1 are one server");
     assert_status(hf_member_met(members, 2, &two, 1), HF_OK);
     hf_run next = run_of("next", 0);
-    assert_status(hf_member_met(members, 0, &next, 1), HF_OK);
-    assert_status(hf_member_met(members, 0, &one, 1), HF_EINVAL); /* the former one answers, too */
+    assert_status(hf_member_met(members, 0, &next, hf_now()), HF_OK);
+    assert_status(hf_member_met(members, 0, &one, hf_now()),
+                  HF_EINVAL); /* the former one answers, too */
     assert_message("several servers answer at B:1");
     hf_members_drop(members);
+}
+
+/* H90: it was sent before the server was restarted, once or twice. */
+static void test_a_log_in_that_is_read_late_changes_nothing(void **state) {
+    (void)state;
+    for (int restarts = 1; restarts <= 2; restarts++) {
+        hf_members *members = three(30000);
+        hf_run runs[] = {run_of("one", 3600), run_of("two", 0), run_of("three", 0)};
+        int64_t sent_at = hf_now();
+        assert_status(hf_member_met(members, 0, &runs[0], hf_now()), HF_OK);
+        for (int i = 1; i <= restarts; i++)
+            assert_status(hf_member_met(members, 0, &runs[i], hf_now()), HF_OK);
+        assert_status(hf_member_lists(members, 0, members->list), HF_OK);
+        assert_status(hf_member_met(members, 0, &runs[0], sent_at), HF_ECONNECT);
+        assert_true(members->of[0].lets_in);
+        assert_status(hf_member_met(members, 0, &runs[restarts], hf_now()), HF_OK);
+        hf_members_drop(members);
+    }
 }
 
 static void test_the_newest_clock_counts(void **state) {
@@ -276,6 +295,7 @@ int main(void) {
         cmocka_unit_test(test_a_master_is_in_quarantine_after_a_restart),
         cmocka_unit_test(test_only_a_client_that_all_let_in_writes_its_list),
         cmocka_unit_test(test_one_server_is_one_master),
+        cmocka_unit_test(test_a_log_in_that_is_read_late_changes_nothing),
         cmocka_unit_test(test_the_newest_clock_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static bool append_greetings(hf_connection *connection, const hf_address *addres
 }
 
 static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
-                                const redisReply *reply, int64_t deadline) {
+                                const redisReply *reply, int64_t sent_at, int64_t deadline) {
     static const char *const names[] = {[AUTH] = "AUTH", [SELECT] = "SELECT"};
     /* In our words: the rest of a hostile server's text may be the password. */
     if (reply->type == REDIS_REPLY_ERROR && hf_error_full(reply->str))
@@ -182,7 +182,7 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
     if (which == ROLE)
         return check_role(address, reply);
     if (which == RUN)
-        return check_run(address, reply, connection->used_at);
+        return check_run(address, reply, sent_at);
     if (which == LIST)
         return check_list(connection, address, reply, deadline);
     bool ok = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
@@ -200,6 +200,7 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     if (status == HF_OK && !append_greetings(connection, address, secret, needs, sent))
         status = hf_fail(HF_ENOMEM, "no memory");
     hf_secret_free(secret);
+    int64_t sent_at = hf_now(); /* all, with the first */
     for (int i = 0; i < GREETINGS && status == HF_OK; i++)
         if (sent[i])
             status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
@@ -209,7 +210,7 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     memset(connection->output.small, 0, sizeof connection->output.small);
     for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
         if (replies[i] != NULL)
-            checked = check_greeting(connection, address, i, replies[i], deadline);
+            checked = check_greeting(connection, address, i, replies[i], sent_at, deadline);
     for (int i = 0; i < GREETINGS; i++)
         freeReplyObject(replies[i]);
     return checked != HF_OK ? checked : status;

@@ -137,12 +137,16 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
     int64_t now = hf_now();
     hf_member *member = &members->of[at];
     HF_HOLDING(&members->mutex);
+    bool same = strcmp(member->run.id, run->id) == 0, first = member->run.id[0] == '\0';
+    if (!same && sent_at < member->seen_at) { /* which of the two was first? */
+        HF_MARK("H90");
+        return hf_fail(HF_ECONNECT, "it has been restarted meanwhile");
+    }
     hf_status status = check_run(members, at, run);
     if (status != HF_OK) {
         member->lets_in = false;
         return status;
     }
-    bool same = strcmp(member->run.id, run->id) == 0, first = member->run.id[0] == '\0';
     int64_t up_s = run->uptime_s > UPTIME_ERROR_S ? run->uptime_s - UPTIME_ERROR_S : 0;
     int64_t started_at = up_s < HF_LEASE_MAX / 1000 ? now - up_s * 1000 * HF_MS : INT64_MIN;
     if (first)

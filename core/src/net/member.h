@@ -59,7 +59,8 @@ bool hf_run_read(const char *info, hf_run *run);
 bool hf_members_agree(const char *one, const char *other);
 
 /* A log-in at that master has found this run, by a question that was sent then. HF_EINVAL: the
- * server stands in the list twice, or several stand behind one name. */
+ * server stands in the list twice, or several stand behind one name. HF_ECONNECT: a later question
+ * may have found another run. */
 hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64_t sent_at);
 /* A log-in has found this list there, or none and takes the client's own for it. HF_EINVAL. */
 hf_status hf_member_lists(hf_members *members, size_t at, const char *found);
