@@ -4,8 +4,24 @@
 
 #include "net/transport.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
+
+/* The first connection to another server than this one ends when it has just logged in. */
+static atomic_int alone;
+
+int __real_getpeername(int fd, struct sockaddr *peer, socklen_t *size);
+int __wrap_getpeername(int fd, struct sockaddr *peer, socklen_t *size);
+int __wrap_getpeername(int fd, struct sockaddr *peer, socklen_t *size) {
+    int outcome = __real_getpeername(fd, peer, size), only = atomic_load(&alone);
+    if (only == 0 || ntohs(((struct sockaddr_in *)peer)->sin_port) == only)
+        return outcome;
+    atomic_store(&alone, 0);
+    errno = ENOTCONN;
+    return -1;
+}
 
 /* Any request; where it was answered, by the answer's server. */
 static hf_status ask_for_stock(hf_answer *answer) {
@@ -82,6 +98,23 @@ static void test_a_planned_failover_is_followed_at_once(void **state) {
     assert_false(answer.doubtful);
     assert_false(has_our_connection((int)old));
     assert_true(has_our_connection((int)master_port()));
+    close_transport();
+}
+
+/* H89: or the watch is content with it, and the pool stays at the old one. */
+static void test_a_new_master_that_hangs_up_is_met_again(void **state) {
+    (void)state;
+    hf_answer answer;
+    settle();
+    open_transport(text("%s?command_timeout=30", url));
+    long long old = master_port();
+    unsigned version = hf_discovery_version(transport->discovery, 0);
+    assert_status(ask_for_stock(&answer), HF_OK);
+    assert_soon(watched() >= 0);
+    atomic_store(&alone, (int)old);
+    fail_over((watched() + 1) % NODES);
+    assert_soon(hf_discovery_version(transport->discovery, 0) == version + 1);
+    assert_int_equal(atomic_load(&alone), 0);
     close_transport();
 }
 
@@ -185,6 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_closed_client_listens_to_no_sentinel, afresh),
         cmocka_unit_test_setup(test_a_planned_failover_is_followed_at_once, afresh),
+        cmocka_unit_test_setup(test_a_new_master_that_hangs_up_is_met_again, afresh),
         cmocka_unit_test_setup(test_what_a_replaced_master_answers_does_not_count, afresh),
         cmocka_unit_test_setup(test_another_sentinel_is_followed_when_one_hangs, afresh),
         cmocka_unit_test_setup(test_a_sentinel_that_missed_the_failover_is_not_followed, afresh),

@@ -228,13 +228,18 @@ static bool is_other(hf_discovery *discovery, int which, const char *host, int p
     return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
 }
 
-/* Remember where the connection leads. HF_ECONNECT: its node is another server by now. */
+/* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it has
+ * ended, and what it led to is not known. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
     int port;
-    if (address->path != NULL || !peer_of(connection, host, &port))
+    if (address->path != NULL)
         return HF_OK;
+    if (!peer_of(connection, host, &port))
+        return discovery->address.kind == HF_SENTINEL
+                   ? hf_fail(HF_ECONNECT, "%s ended the connection at once", address->shown)
+                   : HF_OK;
     bool other = is_other(discovery, connection->node, host, port);
     HF_HOLDING(&discovery->mutex);
     place_of_node *node = &discovery->nodes[connection->node];
