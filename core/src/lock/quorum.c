@@ -74,7 +74,7 @@ static void start_question(hf_heard *from) {
         return;
     hf_gathering_drop(from->of);
     hf_client_drop(from->master);
-    note_answer(from, hf_fail(HF_ENOMEM, "no thread"), NULL);
+    note_answer(from, hf_fail(HF_ENOMEM, "no thread to ask a master with"), NULL);
 }
 
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
@@ -106,6 +106,16 @@ void hf_gathering_run(hf_gathering *of, const hf_client *client,
     }
     of->over = true;
     pthread_mutex_unlock(&of->mutex);
+}
+
+hf_status hf_gathering_lacks(const hf_gathering *of) {
+    size_t at = 0;
+    while (at < of->masters && !(of->from[at].answered && of->from[at].status == HF_ENOMEM))
+        at++;
+    if (at == of->masters)
+        return HF_OK;
+    hf_error_set(&of->from[at].error);
+    return HF_ENOMEM;
 }
 
 /* ------------------------------------------------------------------ Opening */
@@ -201,8 +211,10 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
         status = fatal->status;
         hf_error_set(&fatal->error);
     } else if (good < hf_majority(quorum->count)) {
-        status = hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed; %s",
-                         good, quorum->count, why);
+        status = hf_gathering_lacks(of);
+        if (status == HF_OK)
+            status = hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed; %s",
+                             good, quorum->count, why);
     }
     hf_gathering_drop(of);
     return status;

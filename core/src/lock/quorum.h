@@ -117,6 +117,9 @@ hf_gathering *hf_gathering_new(const hf_client *client);
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
                       hf_status (*ask)(hf_client *master, const hf_request *request,
                                        redisReply **reply));
+/* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them, which
+ * says nothing of that master. */
+hf_status hf_gathering_lacks(const hf_gathering *of);
 void hf_gathering_drop(hf_gathering *of);
 
 /* Log in at all masters at once, and see that a majority answers, or that none is wrong. opens: and

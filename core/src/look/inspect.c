@@ -53,11 +53,15 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
             from->reply = NULL;
         }
         of->answered += from->status == HF_OK;
-        hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
+        if (from->status != HF_ENOMEM)
+            hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
     }
     hf_status status = HF_OK;
-    if (of->answered < hf_majority(of->masters))
-        status = hf_masters_explain(client, lock->names);
+    if (of->answered < hf_majority(of->masters)) {
+        status = hf_gathering_lacks(heard);
+        if (status == HF_OK)
+            status = hf_masters_explain(client, lock->names);
+    }
     hf_client_unlock(client);
     hf_gathering_drop(heard);
     if (status != HF_OK)

@@ -9,8 +9,10 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
                       const char **words) {
     hf_transport *transport = client->transport;
     int64_t deadline = hf_client_patience(client);
-    hf_status status = HF_ECONNECT;
     int64_t now = hf_now();
+    hf_status status = HF_ECONNECT;
+    if (now >= deadline)
+        hf_fail(status, "no time was left to ask %s", transport->shown);
     *reply_out = NULL;
     for (int tries = 0; tries < 2 && status == HF_ECONNECT && now < deadline; tries++) {
         hf_connection *connection;

@@ -270,6 +270,29 @@ static void test_clients_that_began_together_do_not_renew_together(void **state)
     }
 }
 
+/* Between the start of a call and its first try. */
+static void test_a_call_that_stood_still_does_not_tell_what_failed_before(void **state) {
+    enum { ROUNDS = 300 };
+    (void)state;
+    hf_client *client = open_client();
+    sim_settings before = sim_set;
+    int late = 0;
+    for (int n = 0; n < ROUNDS; n++) {
+        alarm(200);
+        assert_status(hf_client_ping(NULL, NULL), HF_EINVAL);
+        const char *old = text("%s", hf_error_message());
+        sim_set.stunned = 0.3;
+        sim_set.stunned_ns = 20 * SIM_S;
+        hf_status status = hf_client_ping(client, NULL);
+        sim_set = before;
+        late += status == HF_ECONNECT;
+        if (status != HF_OK)
+            assert_string_not_equal(hf_error_message(), old);
+    }
+    assert_true(late > 0);
+    hf_client_close(client);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_an_open_takes_the_time_to_connect_once),
@@ -282,6 +305,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
         TEST(test_a_request_without_time_to_send_its_script_says_so),
         TEST(test_clients_that_began_together_do_not_renew_together),
+        TEST(test_a_call_that_stood_still_does_not_tell_what_failed_before),
     };
     return RUN_TESTS(tests, count, words);
 }

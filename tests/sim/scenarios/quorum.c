@@ -860,6 +860,46 @@ static void test_a_release_without_memory_leaves_no_vote(void **state) {
     hf_lock_close(lock);
 }
 
+static void assert_ours(hf_status status, int *lacking) {
+    if (status != HF_OK)
+        assert_status(status, HF_ENOMEM);
+    *lacking += status == HF_ENOMEM;
+}
+
+/* No thread can be started to ask them: that is told, and not that they are away. */
+static void test_a_process_without_threads_takes_no_master_for_down(void **state) {
+    hf_lock_info info = {.size = sizeof info};
+    int looks = 0, opens = 0;
+    hf_client *cat;
+    hf_lock *lock = lease_lock(ann, "k", 3000, HF_OFF);
+    (void)state;
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 100; n++) {
+        alarm(200);
+        sim_set.no_memory = 0.2;
+        assert_ours(hf_lock_inspect(lock, 0, &info, NULL), &looks);
+        hf_status status = hf_client_open(servers_url(MASTERS), NULL, &cat);
+        sim_set.no_memory = 0;
+        assert_ours(status, &opens);
+        if (status == HF_OK)
+            hf_client_close(cat);
+    }
+    sim_set.no_memory = 0.2;
+    while (hf_lock_inspect(lock, 0, &info, NULL) == HF_OK)
+        continue;
+    sim_set.no_memory = 0;
+    set_fault(1, CUT, true);
+    set_fault(2, CUT, true);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECONNECT);
+    assert_null(strstr(hf_error_message(), "no memory"));
+    assert_null(strstr(hf_error_message(), "no thread"));
+    set_fault(1, CUT, false);
+    set_fault(2, CUT, false);
+    sim_may_lack_memory(sim_self(), false);
+    assert_true(looks > 0 && opens > 0);
+    hf_lock_close(lock);
+}
+
 static int have_signal(void *context) {
     (void)context;
     return 1;
@@ -1299,6 +1339,7 @@ int main(int count, char **words) {
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
+        TEST(test_a_process_without_threads_takes_no_master_for_down),
         TEST(test_a_signal_ends_a_walk_over_one_of_the_masters),
         TEST(test_a_release_without_memory_leaves_no_vote),
         TEST(test_a_clock_set_back_behind_its_start_shuts_no_client_out),
