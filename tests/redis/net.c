@@ -114,6 +114,20 @@ static void test_a_full_unix_socket_is_waited_for(void **state) {
     unlink(place.sun_path);
 }
 
+static void test_a_look_that_begins_too_late_says_so(void **state) {
+    hf_address address;
+    hf_discovery *discovery;
+    int64_t deadline;
+    (void)state;
+    read_address("redis+cluster://127.0.0.1:1", &address);
+    address.options.lazy = HF_ON;
+    assert_status(hf_discovery_open(&address, &deadline, &discovery), HF_OK);
+    hf_explain("an older message");
+    assert_status(hf_discovery_refresh(discovery, hf_now()), HF_ECONNECT);
+    assert_message("no answer in time");
+    hf_discovery_drop(discovery);
+}
+
 static int64_t soon(void) { return hf_after(hf_now(), 10000); }
 
 /* ------------------------------------------------------------------ Pool */
@@ -384,6 +398,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_has_no_copy_of_a_socket),
         TEST(test_a_full_unix_socket_is_waited_for),
+        TEST(test_a_look_that_begins_too_late_says_so),
         TEST(test_calls_are_served_in_their_order),
         TEST(test_there_are_as_many_connections_as_there_may_be),
         TEST(test_calls_that_may_join_need_not_wait),

@@ -351,6 +351,11 @@ static bool is_named(hf_discovery *discovery, const hf_address *master) {
            named->port == master->port;
 }
 
+/* Before any other message: this thread may have stood still since its call began. */
+static hf_status too_late(const hf_discovery *discovery) {
+    return hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
+}
+
 static hf_status open_sentinel(const hf_discovery *discovery, size_t which, int64_t deadline,
                                hf_sentinel *sentinel) {
     return hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, sentinel);
@@ -381,7 +386,7 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
 /* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest. */
 static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
                                       hf_connection **connection_out) {
-    hf_status status = HF_ECONNECT;
+    hf_status status = too_late(discovery);
     size_t count = discovery->address.place_count;
     size_t first = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
     for (size_t left = count; left > 0; left--) {
@@ -560,8 +565,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     hf_status status;
     *connection_out = NULL;
     if (hf_now() >= by)
-        status =
-            hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
+        status = too_late(discovery);
     else if (discovery->address.kind == HF_SENTINEL)
         status = connect_and_watch(discovery, version, by, connection_out);
     else if (discovery->address.kind == HF_CLUSTER)
@@ -632,7 +636,7 @@ static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX])
 static hf_status ask_nodes(hf_discovery *discovery, int64_t deadline) {
     uint16_t order[HF_NODES_MAX];
     size_t left = order_nodes(discovery, order), next = 0;
-    hf_status status = HF_ECONNECT;
+    hf_status status = too_late(discovery);
     for (; left > 0 && hf_now() < deadline; left--) {
         int64_t now = hf_now();
         status = ask_node(discovery, order[next++], now + (deadline - now) / (int64_t)left);
