@@ -18,8 +18,8 @@ struct hf_table {
     struct {
         uint64_t hash;
         int64_t fence;
-        hf_hold *hold; /* the last one that an answer showed, or else was told by a message, if
-                        * exclusive and still in the table */
+        hf_hold *hold; /* the last one that an answer showed, or if that is held no more, that a
+                        * message told of; exclusive, and still in the table */
     } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
@@ -375,7 +375,7 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
-    if (table->floors[at].hold == NULL && hold->terms.mode == HF_MODE_EXCLUSIVE)
+    if (hold->terms.mode == HF_MODE_EXCLUSIVE && hf_table_superseded_locked(hold) == NULL)
         table->floors[at].hold = hold;
 }
 
