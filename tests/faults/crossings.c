@@ -611,6 +611,25 @@ static void test_a_grant_by_message_ends_though_what_was_lost_before_is_still_op
     hf_lock_close(lock);
 }
 
+/* Of a hold that was downgraded the server keeps the shared one: another may have it beside that.
+ */
+static void test_a_shared_hold_is_no_loss_of_what_was_downgraded(void **state) {
+    (void)state;
+    const hf_lock_options *reads = OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED);
+    hf_lock *writes = lock_for(ann, "k", "ann", 50), *mine = open_lock(ann, "k", "ann", reads),
+            *theirs = open_lock(ann, "k", "cid", reads);
+    hf_hold *outer = held(writes), *nested = held(mine), *next;
+    assert_soon(hf_lock_acquire(theirs, 0, &next) == HF_OK); /* when its lease has ended */
+    assert_true(hf_hold_fence(next) > hf_hold_fence(nested));
+    assert_int_equal(hf_hold_state(nested), HF_STATE_HELD);
+    give_back(next, HF_OK);
+    give_back(nested, HF_OK);
+    hf_hold_close(outer);
+    hf_lock_close(theirs);
+    hf_lock_close(mine);
+    hf_lock_close(writes);
+}
+
 /* Of a server that lost its memory since, with a fence that it has forgotten: seed 8004009. */
 static void test_a_grant_that_its_server_has_forgotten_ends_no_other_hold(void **state) {
     (void)state;
@@ -658,6 +677,7 @@ int main(int count, char **words) {
         TEST(test_what_is_over_when_another_is_granted_is_told_as_that),
         TEST(test_the_next_grant_ends_what_was_told_by_a_message_and_lost),
         TEST(test_a_grant_by_message_ends_though_what_was_lost_before_is_still_open),
+        TEST(test_a_shared_hold_is_no_loss_of_what_was_downgraded),
         TEST(test_a_grant_that_its_server_has_forgotten_ends_no_other_hold),
     };
     return RUN_TESTS(tests, count, words);

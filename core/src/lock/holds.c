@@ -385,8 +385,10 @@ hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
     if (before == NULL || before->fence >= hold->fence ||
         !hf_names_equal(before->names, hold->names))
         return NULL;
+    bool shared = hold->terms.mode == HF_MODE_SHARED;
     HF_EACH_OF(at, &table->stacks, before->stack.hash)
-    if (STACKED(at)->fence == before->fence && STACKED(at)->state == HF_STATE_HELD)
+    if (STACKED(at)->fence == before->fence && STACKED(at)->state == HF_STATE_HELD &&
+        !(shared && STACKED(at)->terms.mode == HF_MODE_SHARED))
         return STACKED(at);
     return NULL;
 }
