@@ -148,14 +148,9 @@ static void explain_outcome(const hf_op *op, hf_status status) {
  * asked for before another hold: the answer to a claim shows whether it is one. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
-    if (status != HF_OK)
-        return status;
-    const hf_hold *before = hf_table_superseded_locked(hold);
-    if (hold->client->quorum == NULL && before != NULL && hold->began_at < before->began_at)
-        hold->pushed = true;
-    if (!hold->pushed)
-        hf_hold_shown_locked(hold);
-    return HF_OK;
+    if (status == HF_OK && !hold->pushed)
+        hf_hold_shown_locked(hold, hold->client->quorum == NULL ? hold->began_at : INT64_MAX);
+    return status;
 }
 
 /* ----------------------------------------------------------------- Leaving */

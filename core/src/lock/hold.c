@@ -425,7 +425,7 @@ bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), vo
 
 void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
     if (mode == HF_RENEW_LONGER && left_ms >= HF_TTL_NONE)
-        hf_hold_shown_locked(hold);
+        hf_hold_shown_locked(hold, sent_at);
     if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {

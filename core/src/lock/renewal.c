@@ -284,9 +284,13 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_hold_lose_others_locked(hold, cause);
 }
 
-void hf_hold_shown_locked(hf_hold *hold) {
+void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
     hold->pushed = false;
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
+        if (before->began_at >= sent_at) {
+            hold->pushed = true;
+            return;
+        }
         HF_MARK("H44");
         bool over = hf_hold_state_now(before, hf_now()) == HF_STATE_LOST; /* and not seen to be */
         int cause = over ? hf_loss_cause(before) : HF_CAUSE_GONE;
@@ -358,7 +362,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
         hf_renewal_plan_locked(hold);
         return;
     }
-    hf_hold_shown_locked(hold);
+    hf_hold_shown_locked(hold, sent_at);
     hf_hold_fails_locked(hold, false);
     hold->terms.counting.tally->stats.renewed++;
     hold->place = place;

@@ -51,8 +51,10 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news);
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);
-/* An answer has shown that the server has it: lose what the server has no more, then. */
-void hf_hold_shown_locked(hf_hold *hold);
+/* The answer to what was sent then has shown that the server has it: lose what the server has no
+ * more, then. Beside a hold that was asked for later it may have forgotten this one since, which is
+ * to be claimed. */
+void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at);
 /* Lose the other holds of its ring, for that cause. */
 void hf_hold_lose_others_locked(hf_hold *hold, int cause);
 /* Lose the holds of a ring that one has left, and turned out to be lost. */
