@@ -6,6 +6,7 @@
 #include "net/pool.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -112,6 +113,42 @@ static void test_a_full_unix_socket_is_waited_for(void **state) {
         close(fillers[count]);
     close(door);
     unlink(place.sun_path);
+}
+
+/* A name with an address of either family, in place of a name server. */
+int __real_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **places);
+int __wrap_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **places);
+int __wrap_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **places) {
+    if (strcmp(name, "both.test") == 0)
+        name = hints->ai_family == AF_INET ? "127.0.0.1" : "::1";
+    return __real_getaddrinfo(name, service, hints, places);
+}
+
+static void test_ipv6_is_tried_where_ipv4_never_answers(void **state) {
+    int port, fillers[FILLERS], listener = listen_in_vain(&port, fillers);
+    int six = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 place = {.sin6_family = AF_INET6,
+                                 .sin6_port = htons((uint16_t)port),
+                                 .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    hf_address address;
+    hf_socket found = {.fd = -1};
+    (void)state;
+    bool six_works = bind(six, (struct sockaddr *)&place, sizeof place) == 0 && listen(six, 8) == 0;
+    if (six_works) {
+        read_address(text("redis://both.test:%d", port), &address);
+        assert_status(hf_socket_connect(&found, &address, hf_after(hf_now(), 1000)), HF_OK);
+        hf_socket_close(&found);
+        hf_address_free(&address);
+    }
+    for (size_t i = 0; i < FILLERS; i++)
+        close(fillers[i]);
+    close(listener);
+    close(six);
+    if (!six_works)
+        skip(); /* this machine has no IPv6 */
 }
 
 static void test_a_look_that_begins_too_late_says_so(void **state) {
@@ -398,6 +435,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_has_no_copy_of_a_socket),
         TEST(test_a_full_unix_socket_is_waited_for),
+        TEST(test_ipv6_is_tried_where_ipv4_never_answers),
         TEST(test_a_look_that_begins_too_late_says_so),
         TEST(test_calls_are_served_in_their_order),
         TEST(test_there_are_as_many_connections_as_there_may_be),

@@ -1,5 +1,6 @@
 #include "net/socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -121,12 +122,15 @@ static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int6
     return error;
 }
 
-/* Try IPv4 addresses first, because many servers listen on no other. */
+/* Try IPv4 addresses first, because many servers listen on no other; one that never answers leaves
+ * some time for IPv6. */
 static const char *connect_to_host(hf_socket *socket, const char *host, int port,
                                    int64_t deadline) {
     static const int families[] = {AF_INET, AF_INET6};
     char service[16];
     int error = 0, unknown = 0;
+    struct in_addr number;
+    bool alone = inet_pton(AF_INET, host, &number) == 1;
     snprintf(service, sizeof service, "%d", port);
     for (size_t i = 0; i < sizeof families / sizeof *families && hf_now() < deadline; i++) {
         struct addrinfo hints = {.ai_family = families[i], .ai_socktype = SOCK_STREAM}, *places;
@@ -135,7 +139,9 @@ static const char *connect_to_host(hf_socket *socket, const char *host, int port
             unknown = status;
             continue;
         }
-        error = connect_to_any(socket, places, deadline);
+        bool more = families[i] == AF_INET && !alone;
+        int64_t rest = more ? hf_until(deadline, hf_now()) * HF_MS / 4 : 0;
+        error = connect_to_any(socket, places, deadline - rest);
         freeaddrinfo(places);
         if (error == 0)
             return NULL;
