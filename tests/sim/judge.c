@@ -24,6 +24,7 @@ struct belief {
     const sim_process *process;
     int64_t number; /* by which its client tells its loss */
     int64_t ballot; /* of independent masters */
+    bool nests;     /* in a hold that has that ballot */
     unsigned taken; /* by these the vote was taken away, which the hold may not know */
     unsigned had;   /* before that */
     unsigned stood; /* when it was looked at last */
@@ -184,11 +185,13 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
         beliefs->previous = b;
     judge_acquired++;
     if (servers_independent()) {
+        int64_t own = ballot;
         if (store_votes(key, ballot) == 0) { /* it nests, in a hold that is not told yet */
             ballot = store_ballot(key, fence, ballot);
             began = waited_since(key, began);
         }
         b->ballot = rules_ballot(key, fence, ballot);
+        b->nests = b->ballot != own;
         b->stood = store_votes(key, b->ballot);
         b->taken = store_young() & ~b->stood;
         if (began <= jumped_at)
@@ -289,15 +292,28 @@ void judge_over(belief *b) {
     free(b);
 }
 
+/* Until when it is kept for its own sake; or by what it nests in, or what nests in it: no longer
+ * than that is certain, and that may not be told yet. */
+static int64_t kept_until(const belief *b, int64_t until) {
+    bool alone = true;
+    if (!servers_independent())
+        return until;
+    for (const belief *other = beliefs; other != NULL; other = other->next)
+        if (other != b && other->ballot == b->ballot && strcmp(other->key, b->key) == 0 &&
+            other->process == b->process && !other->kept) {
+            alone = false;
+            until = !judge_intact(other) ? 0 : other->until < until ? other->until : until;
+        }
+    bool untold = b->nests || waited_since(b->key, SIM_NEVER) < SIM_NEVER;
+    return alone && untold ? 0 : until;
+}
+
 void judge_keeps(belief *b, int64_t began, int64_t ms) {
-    if (servers_independent() && work.nested > 0) { /* the hold around it may be kept for less */
-        judge_over(b);
-        return;
-    }
+    int64_t until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* by a faster clock */
     b->kept = true;
     b->joined = false;
     b->began = began;
-    b->until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* by a clock that is faster */
+    b->until = kept_until(b, until);
     look_at(b);
 }
 
