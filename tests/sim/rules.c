@@ -46,7 +46,7 @@ typedef struct lock_of {
     ring left;    /* on purpose */
     int several, asked;
     int64_t taken;   /* when another library last took it, or tried to */
-    int64_t refused; /* up to this fence a release of one of several may have been refused */
+    int64_t refused; /* up to this fence a release may have been refused, or not been made */
     bool deserted;   /* the close may not have reached the server */
     char head[600];  /* of its queue, and what the last fence was */
     int64_t headed_at;
@@ -204,8 +204,12 @@ static bool forsaken(const char *key) {
 }
 
 void rules_desert(const char *key) {
-    if (judge_has_left())
-        lock_named(key)->deserted = true;
+    lock_of *l = lock_named(key);
+    if (!judge_has_left())
+        return;
+    l->deserted = true;
+    if (sim_set.no_memory > 0 && store_last(key) > l->refused) /* it could not release it */
+        l->refused = store_last(key);
 }
 
 bool rules_left_for_ever(const char *key) {
