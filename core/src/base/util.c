@@ -265,6 +265,6 @@ char *hf_bytes_room(hf_bytes *bytes, size_t length) {
 
 void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length) {
     char *to = hf_bytes_room(bytes, length);
-    if (to != NULL)
+    if (to != NULL && length > 0) /* NULL is allowed */
         memcpy(to, data, length);
 }

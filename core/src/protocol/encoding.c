@@ -24,7 +24,8 @@ void hf_encode(hf_bytes *bytes, const void *data, size_t length, const void *mor
     if (to == NULL)
         return;
     to = hf_header(to, '$', length + more_length);
-    memcpy(to, data, length);
+    if (length > 0) /* NULL is allowed */
+        memcpy(to, data, length);
     memcpy(to += length, more, more_length);
     memcpy(to += more_length, "\r\n", 2);
     bytes->length = (size_t)(to + 2 - bytes->data); /* the header was shorter */
