@@ -107,11 +107,13 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
             release(acquired(brief)); /* nested */
         if (way == 4) {
             pthread_t thread;
-            assert_int_equal(pthread_create(&thread, NULL, wait_and_release, stock(client)), 0);
+            hf_lock *other = stock(client);
+            assert_int_equal(pthread_create(&thread, NULL, wait_and_release, other), 0);
             assert_soon(inspected(brief).waiters == 1);
             assert_in_range(NUMBER(key), 86000000, 86400000); /* there is a waiter to look after */
             release(hold);
             assert_int_equal(pthread_join(thread, NULL), 0);
+            hf_lock_close(other);
             hold = NULL;
         }
         if (hold != NULL)
@@ -128,8 +130,10 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
     hf_lock_close(shared);
     hf_client_close(client);
     TELL("FLUSHALL");
-    release(acquired(stock(alice)));
+    brief = stock(alice);
+    release(acquired(brief));
     assert_in_range(NUMBER(key), 86000000, 86400000);
+    hf_lock_close(brief);
 }
 
 static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {

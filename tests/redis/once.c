@@ -6,7 +6,7 @@
 
 #define STAYS 60000
 
-static hf_lock *lock_of(hf_client *client) { return open_lock(client, "k", NULL, NULL); }
+static hf_lock *lock_of(hf_client *client) { return lend(open_lock(client, "k", NULL, NULL)); }
 
 static hf_hold *begun(hf_lock *lock) {
     hf_hold *hold;
@@ -83,7 +83,7 @@ static void test_a_result_may_be_any_bytes_up_to_16_mebibytes(void **state) {
 static void test_what_is_out_of_bounds_is_refused_and_the_hold_stays(void **state) {
     (void)state;
     hf_lock *lock = lock_of(ann);
-    hf_hold *hold = begun(lock);
+    hf_hold *hold = begun(lock), *none;
     assert_status(hf_once_finish(hold, HF_ONCE_DONE, NULL, 1, STAYS), HF_EINVAL);
     assert_status(hf_once_finish(hold, HF_ONCE_DONE, "x", HF_RESULT_MAX + (size_t)1, STAYS),
                   HF_EINVAL);
@@ -91,21 +91,22 @@ static void test_what_is_out_of_bounds_is_refused_and_the_hold_stays(void **stat
     assert_status(hf_once_finish(hold, HF_ONCE_DONE, "x", 1, 9999), HF_EINVAL);
     assert_message("10 s to 10 years");
     assert_status(hf_once_finish(NULL, HF_ONCE_DONE, "x", 1, STAYS), HF_EINVAL);
-    assert_status(hf_once_begin(NULL, 0, NULL, NULL, 0, &hold), HF_EINVAL);
+    assert_status(hf_once_begin(NULL, 0, NULL, NULL, 0, &none), HF_EINVAL);
     assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, NULL), HF_EINVAL);
     assert_int_equal(NUMBER("EXISTS k"), 1);
     hf_hold *shared, *mine;
-    hf_lock *reader = open_lock(ann, "r", NULL, OPTIONS(.mode = HF_SHARED));
+    hf_lock *reader = lend(open_lock(ann, "r", NULL, OPTIONS(.mode = HF_SHARED)));
     assert_status(hf_lock_acquire(reader, 0, &shared), HF_OK);
     assert_status(hf_once_finish(shared, HF_ONCE_DONE, "x", 1, STAYS), HF_EINVAL);
     give_back(shared, HF_OK);
     /* A plain hold may leave one, too. */
-    mine = held(open_lock(ben, "m", NULL, NULL));
+    mine = held(lend(open_lock(ben, "m", NULL, NULL)));
     finish(mine, "left");
     hf_hold *done;
-    assert_status(hf_once_begin(open_lock(ann, "m", NULL, NULL), 0, NULL, NULL, 0, &done),
+    assert_status(hf_once_begin(lend(open_lock(ann, "m", NULL, NULL)), 0, NULL, NULL, 0, &done),
                   HF_EDONE);
     assert_result(done, "left");
+    hf_hold_close(hold);
 }
 
 /* --------------------------------------------------------------- Together */
@@ -231,7 +232,7 @@ static void test_who_fails_passes_the_turn_on(void **state) {
 /* Its lease ends; its result comes too late, and is not kept. */
 static void test_who_is_gone_passes_the_turn_on(void **state) {
     (void)state;
-    hf_lock *hers = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 300, .renew = HF_OFF));
+    hf_lock *hers = lend(open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 300, .renew = HF_OFF)));
     hf_lock *his = lock_of(ben);
     hf_hold *lost = begun(hers);
     hf_hold *mine = begun(his);
@@ -383,7 +384,8 @@ static hf_once_info looked(hf_lock *lock) {
 
 static void test_at_most_once_nobody_calls_again_after_a_caller_that_is_lost(void **state) {
     (void)state;
-    hf_lock *hers = open_lock(ann, "k", "ann", OPTIONS(.lease_ms = 60000)), *his = lock_of(ben);
+    hf_lock *hers = lend(open_lock(ann, "k", "ann", OPTIONS(.lease_ms = 60000))),
+            *his = lock_of(ben);
     assert_int_equal(looked(his).state, HF_ONCE_NONE);
     hf_hold *hold = called(hers, "order 7"), *none;
     int64_t fence = hf_hold_fence(hold);
@@ -416,7 +418,7 @@ static void test_at_most_once_nobody_calls_again_after_a_caller_that_is_lost(voi
 
 static void test_an_outcome_is_settled_by_hand(void **state) {
     (void)state;
-    hf_lock *hers = lock_of(ann), *his = open_lock(ben, "k", "ben", NULL);
+    hf_lock *hers = lock_of(ann), *his = lend(open_lock(ben, "k", "ben", NULL));
     hf_hold *hold = called(hers, ""), *done;
     int64_t fence = hf_hold_fence(hold);
     assert_status(hf_once_settle(his, HF_ONCE_RETRY, fence, 0, NULL, 0, 0, NULL, 0), HF_EBUSY);
@@ -532,7 +534,7 @@ static void test_other_arguments_and_the_other_mode_are_refused(void **state) {
     assert_status(hf_once_begin(his, 0, NULL, NULL, 0, &none), HF_EMISMATCH);
     assert_message("all callers of a name must agree");
     hf_hold_close(none);
-    hf_hold *plain = begun(open_lock(ann, "p", NULL, NULL));
+    hf_hold *plain = begun(lend(open_lock(ann, "p", NULL, NULL)));
     assert_status(hf_once_mark(plain, HF_NEVER, NULL, 0), HF_EINVAL);
     assert_message("HF_ACQUIRE_AT_MOST_ONCE");
     give_back(plain, HF_OK);

@@ -459,17 +459,18 @@ static void test_what_a_shared_wait_leaves_behind_is_nothing(void **state) {
 static void test_a_look_shows_the_queue_in_the_order_of_its_head_starts(void **state) {
     static const char *const owners[] = {"urgent", "later", "first"};
     (void)state;
-    hf_hold *hold = held(writer_of(ann, "ann"));
-    start(permit_of(ben, "first", 5), 1);
+    hf_hold *hold = held(lend(writer_of(ann, "ann")));
+    start(lend(permit_of(ben, "first", 5)), 1);
     assert_soon(waiting() == 1);
-    start(open_lock(ben, "k", "urgent", OPTIONS(.ahead_ms = 60000)), 2);
+    start(lend(open_lock(ben, "k", "urgent", OPTIONS(.ahead_ms = 60000))), 2);
     assert_soon(waiting() == 2);
-    start(open_lock(ben, "k", "later", SHARED(.permits = 5, .weight = 2, .ahead_ms = 30000)), 3);
+    start(lend(open_lock(ben, "k", "later", SHARED(.permits = 5, .weight = 2, .ahead_ms = 30000))),
+          3);
     assert_soon(waiting() == 3);
     hf_view *view;
     hf_lock_info info = {.size = sizeof info};
     hf_lock_waiter waiter = {.size = sizeof waiter};
-    assert_status(hf_lock_inspect(writer_of(ann, "ann"), 0, &info, &view), HF_OK);
+    assert_status(hf_lock_inspect(lend(writer_of(ann, "ann")), 0, &info, &view), HF_OK);
     for (size_t i = 0; i < 3; i++) {
         assert_status(hf_view_waiter(view, i, &waiter), HF_OK);
         assert_int_equal(waiter.owner_len, strlen(owners[i]));
@@ -493,7 +494,7 @@ static void test_a_head_start_out_of_bounds_is_refused(void **state) {
     assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.ahead_ms = -1), &lock), HF_EINVAL);
     assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.ahead_ms = HF_AHEAD_MAX + 1), &lock),
                   HF_EINVAL);
-    hf_hold *hold = held(open_lock(ann, "k", NULL, OPTIONS(.ahead_ms = HF_AHEAD_MAX)));
+    hf_hold *hold = held(lend(open_lock(ann, "k", NULL, OPTIONS(.ahead_ms = HF_AHEAD_MAX))));
     assert_int_equal(waiting(), 0);
     give_back(hold, HF_OK);
 }
@@ -506,8 +507,8 @@ static hf_lock *weight_of(hf_client *client, const char *owner, int64_t weight) 
 
 static void test_weights_share_the_permits(void **state) {
     (void)state;
-    hf_lock *three = weight_of(ann, "three", 3), *two = weight_of(ben, "two", 2),
-            *one = permit_of(ben, "one", 5);
+    hf_lock *three = lend(weight_of(ann, "three", 3)), *two = lend(weight_of(ben, "two", 2)),
+            *one = lend(permit_of(ben, "one", 5));
     hf_hold *first = held(three), *second = held(two);
     assert_busy(one);
     hf_view *view;
@@ -521,10 +522,10 @@ static void test_weights_share_the_permits(void **state) {
     }
     hf_view_close(view);
     assert_status(hf_hold_renew(first), HF_OK);
-    assert_status(hf_hold_release(second), HF_OK);
+    give_back(second, HF_OK);
     hf_hold *third = held(one), *fourth = held(one);
     assert_int_equal(NUMBER("HLEN k"), 4); /* three holds, and who they are */
-    assert_busy(open_lock(ben, "k", "other", SHARED(.permits = 5)));
+    assert_busy(lend(open_lock(ben, "k", "other", SHARED(.permits = 5))));
     assert_status(hf_hold_release(first), HF_OK);
     second = held(two);
     assert_status(hf_hold_release(third), HF_OK);
@@ -539,15 +540,16 @@ static void test_weights_share_the_permits(void **state) {
 
 static void test_nobody_passes_a_heavy_waiter(void **state) {
     (void)state;
-    hf_hold *small = held(permit_of(ann, "small", 5)), *big = held(weight_of(ann, "big", 3));
-    hf_lock *heavy = weight_of(ben, "heavy", 3), *light = permit_of(ben, "light", 5);
+    hf_hold *small = held(lend(permit_of(ann, "small", 5))),
+            *big = held(lend(weight_of(ann, "big", 3)));
+    hf_lock *heavy = lend(weight_of(ben, "heavy", 3)), *light = lend(permit_of(ben, "light", 5));
     start(heavy, 1);
     assert_soon(waiting() == 1);
     assert_busy(light); /* a place is free */
     start(light, 2);
     assert_soon(waiting() == 2);
     assert_status(hf_hold_release(small), HF_OK); /* two are free, and three are wanted */
-    assert_busy(permit_of(ann, "another", 5));
+    assert_busy(lend(permit_of(ann, "another", 5)));
     assert_int_equal(waiting(), 2);
     assert_status(hf_hold_release(big), HF_OK);
     hf_hold *first = granted(ben, 1), *second = granted(ben, 2);
@@ -561,22 +563,22 @@ static void test_nobody_passes_a_heavy_waiter(void **state) {
 static void test_what_nests_is_no_heavier(void **state) {
     hf_hold *none;
     (void)state;
-    hf_hold *outer = held(weight_of(ann, "ann", 2));
-    assert_status(hf_lock_acquire(weight_of(ann, "ann", 3), 1000, &none), HF_EDEADLOCK);
+    hf_hold *outer = held(lend(weight_of(ann, "ann", 2)));
+    assert_status(hf_lock_acquire(lend(weight_of(ann, "ann", 3)), 1000, &none), HF_EDEADLOCK);
     assert_non_null(strstr(hf_error_message(), "heavier"));
-    hf_hold *inner = held(weight_of(ann, "ann", 2));
+    hf_hold *inner = held(lend(weight_of(ann, "ann", 2)));
     assert_int_equal(hf_hold_fence(inner), hf_hold_fence(outer));
-    assert_busy(weight_of(ben, "ben", 2)); /* what nests counts, too */
-    assert_status(hf_hold_release(outer), HF_OK);
-    assert_status(hf_hold_release(inner), HF_OK);
+    assert_busy(lend(weight_of(ben, "ben", 2))); /* what nests counts, too */
+    give_back(outer, HF_OK);
+    give_back(inner, HF_OK);
     /* In an exclusive hold of its owner any weight, and a downgrade keeps it. */
-    outer = held(writer_of(ann, "ann"));
-    inner = held(weight_of(ann, "ann", 4));
-    assert_status(hf_hold_release(outer), HF_OK);
-    assert_busy(weight_of(ben, "ben", 2));
-    hf_hold *other = held(permit_of(ben, "ben", 5));
-    assert_status(hf_hold_release(other), HF_OK);
-    assert_status(hf_hold_release(inner), HF_OK);
+    outer = held(lend(writer_of(ann, "ann")));
+    inner = held(lend(weight_of(ann, "ann", 4)));
+    give_back(outer, HF_OK);
+    assert_busy(lend(weight_of(ben, "ben", 2)));
+    hf_hold *other = held(lend(permit_of(ben, "ben", 5)));
+    give_back(other, HF_OK);
+    give_back(inner, HF_OK);
     assert_free();
 }
 
