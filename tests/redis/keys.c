@@ -107,8 +107,8 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     hf_hold_close(hold);
     TELL("SET k theirs");
     hf_lock *heals =
-        open_lock(ben, "k", NULL, OPTIONS(.lease_ms = 50, .renew = HF_OFF, .heal = HF_ON));
-    assert_status(hf_lock_acquire(heals, 5000, &hold), HF_OK);
+        open_lock(ben, "k", NULL, OPTIONS(.lease_ms = 1500, .renew = HF_OFF, .heal = HF_ON));
+    assert_status(hf_lock_acquire(heals, 20000, &hold), HF_OK);
     hf_lock_close(heals);
     give_back(hold, HF_OK);
     /* Another lock: of one that was crowded a client asks in the general way. */
