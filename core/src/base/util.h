@@ -44,6 +44,7 @@ void hf_struct_tell(void *to, const void *from, size_t size);
 /* now + ms, without overflow; HF_FOREVER (-1) gives HF_NO_DEADLINE. */
 int64_t hf_after(int64_t now, int64_t ms);
 static inline int64_t hf_earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t hf_later(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Whole milliseconds from now to the deadline, rounded up; 0: it is past. */
 int64_t hf_until(int64_t deadline, int64_t now);
 

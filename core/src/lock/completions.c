@@ -23,9 +23,9 @@ struct hf_completions *hf_completions_begin(void) {
 void hf_completions_end(struct hf_completions *completions) {
     if (completions == NULL)
         return;
+    /* Their holds were seen to when the client was closed. */
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
-        hf_news_free(
-            HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
+        hf_news_free(HF_OF(hf_news, item, at));
     hf_event_free(completions->event);
     hf_index_end(&completions->numbers);
     free(completions);

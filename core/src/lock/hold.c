@@ -926,8 +926,7 @@ static int64_t least_left_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_check(hold->client) != HF_OK)
         return 0;
     hf_client_lock(hold->client);
-    bool owes = hold->owed_until > hold->least_until;
-    int64_t now = hf_now(), left_ms = hf_until(owes ? hold->owed_until : hold->least_until, now);
+    int64_t now = hf_now(), left_ms = hf_until(hf_later(hold->least_until, hold->owed_until), now);
     bool held = hf_hold_state_now(hold, now) == HF_STATE_HELD;
     hf_client_unlock(hold->client);
     return held ? left_ms : 0;

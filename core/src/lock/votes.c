@@ -52,10 +52,8 @@ static bool is_renewed(const struct hf_ballot *ballot) {
 static void share_renewal(const struct hf_ballot *ballot) {
     bool renew = is_renewed(ballot);
     int64_t last = INT64_MIN;
-    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
-        int64_t end = hold->validity.end > hold->owed_until ? hold->validity.end : hold->owed_until;
-        last = end > last ? end : last;
-    }
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        last = hf_later(last, hf_later(hold->validity.end, hold->owed_until));
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
         int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
@@ -438,8 +436,7 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
 }
 
 static void owe(hf_hold *hold, int64_t until) {
-    if (until > hold->owed_until)
-        hold->owed_until = until;
+    hold->owed_until = hf_later(hold->owed_until, until);
 }
 
 /* The last hold is gone, which was to keep them. */

@@ -423,6 +423,15 @@ static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(v
 
 /* ---------------------------------------------- What the server has forgotten */
 
+/* Its claim shows that the server has forgotten what was told late. The other hold stands. */
+static void assert_forgotten(hf_hold *late, hf_hold *hold) {
+    assert_true(hf_hold_fence(late) > hf_hold_fence(hold));
+    assert_soon(hf_hold_state(late) == HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_hold_close(late);
+}
+
 /* The answer to the first was on its way when the server lost its memory, and has a fence that was
  * ahead of its clock. */
 static void test_an_answer_that_is_older_than_another_hold_does_not_end_that(void **state) {
@@ -440,11 +449,7 @@ static void test_an_answer_that_is_older_than_another_hold_does_not_end_that(voi
     atomic_store(&way->holds_reply, false);
     hf_completion late = next_of(client);
     assert_status(late.status, HF_OK);
-    assert_true(hf_hold_fence(late.hold) > hf_hold_fence(hold));
-    assert_soon(hf_hold_state(late.hold) == HF_STATE_LOST);
-    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    give_back(hold, HF_OK);
-    hf_hold_close(late.hold);
+    assert_forgotten(late.hold, hold);
     hf_lock_close(others);
     hf_lock_close(theirs);
     hf_lock_close(lock);
@@ -483,11 +488,7 @@ static void test_what_an_older_answer_lets_adopt_does_not_end_another_hold(void 
     atomic_store(&way->holds_reply, false);
     pthread_join(thread, NULL);
     assert_status(mine.status, HF_OK);
-    assert_true(hf_hold_fence(mine.hold) > hf_hold_fence(hold));
-    assert_soon(hf_hold_state(mine.hold) == HF_STATE_LOST);
-    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    give_back(hold, HF_OK);
-    hf_hold_close(mine.hold);
+    assert_forgotten(mine.hold, hold);
     hf_lock_close(others);
     hf_lock_close(lock);
 }
