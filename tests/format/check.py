@@ -872,7 +872,7 @@ class Run:
         fence = was["fence"] if was and self.random.random() < 0.8 else self.top - 1
         words = [verb, f"{max(fence, 1):016d}", who, int(force), 20000, text, "settler", ""]
         answer = self.run("settle", [*KEYS.all, KEYS.dead(who)], *words)
-        if answer == 1 and self.run("settle", [*KEYS.all, KEYS.dead(who)], *words) != 1:
+        if answer != 2 and self.run("settle", [*KEYS.all, KEYS.dead(who)], *words) != answer:
             self.wrong("a copy of a settlement")
         tells = False
         if not was or was["fence"] != fence:
@@ -1590,8 +1590,9 @@ MUTANTS = [
     ("release", "local may = own or ends\nand", "local may = own or true\nand"),
     ("release", "if kept and how ~= 'n' then tell_all() end", ""),
     ("release", "rewrite(id, 'r', nil", "rewrite(id, 'b', nil"),
-    ("settle", "or sub(record, 34, 49) ~= fence then", "then"),
-    ("settle", "if runs and not force then return 3 end", ""),
+    ("settle", "not record or sub(record, 34, 49) ~= fence then", "not record then"),
+    ("settle", "runs and not force then", "false then"),
+    ("settle", "refused('SET', D, answer == 1", "tostring(answer == 1"),
     ("settle", "or refused('SET', D, verb, 'PX', '600000')", ""),
     (
         "settle",

@@ -23,16 +23,25 @@ if not (stays or verb == 'r' or verb == 'f') or not ms or #note > 1024 or #id ~=
 end
 local err = read()
 if err then return err end
-local done = call('GET', D)
-if done or not record or sub(record, 34, 49) ~= fence then
+local runs = kind == 'b' and held and held.x > 0 and held.fence == fence
+local done, answer = call('GET', D), nil
+if done and done ~= '1' then
+  answer = tonumber(done) or 1
+elseif not record or sub(record, 34, 49) ~= fence then
+  answer = 0
+elseif kind == 'r' and verb == 'r' then
+  answer = 1
+elseif runs and not force then
+  answer = 3
+elseif (verb == 'r' and kind ~= 'b') or (stays and not force and (kind == 'd' or kind == 'e')) then
+  answer = 4
+end
+if done or answer then
   refused('ZREM', Q, '') -- is this still the master?
   if done == '1' then return demoted or redis.error_reply('HOLDFAST settle given up') end
-  return demoted or done and 1 or 0
+  refused('SET', D, answer == 1 and verb or answer, 'PX', '600000')
+  return demoted or answer
 end
-if kind == 'r' and verb == 'r' then return 1 end
-local runs = kind == 'b' and held and held.x > 0 and held.fence == fence
-if runs and not force then return 3 end
-if (verb == 'r' and kind ~= 'b') or (stays and not force and (kind == 'd' or kind == 'e')) then return 4 end
 -- A removal first: after it a full server allows the rest.
 err = refused('ZREM', Q, '') or refused('SET', D, verb, 'PX', '600000')
 if err then return demoted or err end

@@ -130,6 +130,24 @@ static void test_a_settlement_that_was_given_up_settles_nothing_minutes_later(vo
     hf_hold_close(turn_of(theirs));
 }
 
+/* The call is in progress when it is asked; its hold is over when the copy is delivered. */
+static void test_a_copy_of_a_refused_settlement_settles_nothing(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    int64_t fence = hf_hold_fence(hold);
+    proxy_next(way, LATE_REQUEST, hf_script_settle.sha1);
+    assert_status(hf_once_settle(mine, HF_ONCE_DONE, fence, 0, "first", 5, 60000, NULL, 0),
+                  HF_EBUSY);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", -1);
+    sleep_ms(1500);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    proxy_deliver(way);
+    sleep_ms(100);
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    hf_hold_close(hold);
+}
+
 static void test_a_paid_result_is_kept_though_the_hold_was_lost(void **state) {
     (void)state;
     hf_hold *hold = lost_call();
@@ -292,6 +310,7 @@ int main(int count, char **words) {
         TEST(test_a_late_result_takes_no_place_of_one_that_was_settled),
         TEST(test_a_copy_of_a_settlement_settles_nothing_over_a_later_one),
         TEST(test_a_settlement_that_was_given_up_settles_nothing_minutes_later),
+        TEST(test_a_copy_of_a_refused_settlement_settles_nothing),
         TEST(test_a_paid_result_is_kept_though_the_hold_was_lost),
         TEST(test_a_result_without_a_mark_needs_its_hold),
         TEST(test_a_late_retry_is_no_retry_of_the_next_call),
