@@ -180,6 +180,13 @@ void rules_leave(const char *key, int64_t fence) {
     note(&l->left, fence);
 }
 
+void rules_adopt(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->left.of[i] == fence)
+            l->left.of[i] = 0;
+}
+
 void rules_leave_endless(const char *key, int64_t fence) {
     if (store_has(key, fence) && store_stays(key))
         rules_leave(key, fence);

@@ -21,6 +21,8 @@ int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 void rules_leave(const char *key, int64_t fence);
 /* The same if it has no end. */
 void rules_leave_endless(const char *key, int64_t fence);
+/* A client has what was left again. */
+void rules_adopt(const char *key, int64_t fence);
 /* The users lack a permission for that time. Do they? */
 /* A client is closed, and leaves what it holds. */
 void rules_abandon(void);

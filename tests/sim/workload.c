@@ -317,8 +317,10 @@ static void hand(program *p, int which) {
     status = hf_lock_adopt(lock, token, length, &hold);
     sim_trace("adopt of %s: %s", key, hf_status_name(status));
     judge_answered(&c, patience());
-    if (status == HF_OK)
+    if (status == HF_OK) {
         keep_hold(p, hold, key, &options, c.since, false);
+        rules_adopt(key, hf_hold_fence(hold));
+    }
     hf_lock_close(lock);
 }
 
