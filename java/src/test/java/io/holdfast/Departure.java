@@ -22,7 +22,7 @@ final class Departure {
         ClientOptions options = ClientOptions.defaults().closeAtExit(closes);
         HoldfastClient client = Holdfast.connect(arguments[0], options);
         String name = arguments[1];
-        LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true);
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(5)).renew(true);
         HoldfastLock lock = client.lock(name, brief);
         Hold hold = lock.acquire();
         List<Object> kept = new ArrayList<>(List.of(hold));

@@ -17,7 +17,7 @@ final class Exercise {
                 lockAndEnd(client, arguments[1], arguments[2].equals("virtual"));
             } else if (arguments.length > 1) {
                 client.lock(arguments[1]).acquire();
-                collectGarbageUntilWarned();
+                collectGarbageUntilWarnedOf("Hold[");
                 Runtime.getRuntime().halt(0); // without close, which would release it
             }
             exercise(client, client.lock("test:" + UUID.randomUUID()));
@@ -61,8 +61,8 @@ final class Exercise {
     /** One thread unlocks what it locked, and one does not. */
     private static void lockAndEnd(HoldfastClient client, String name, boolean virtual)
             throws Exception {
-        Duration lease = Duration.ofMillis(300);
-        HoldfastLock lock = client.lock(name, LockOptions.defaults().lease(lease).renew(true));
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(6)).renew(true);
+        HoldfastLock lock = client.lock(name, brief);
         Thread careful = start(virtual, () -> exerciseLock(client.lock(name + "2")));
         Thread careless =
                 start(
@@ -73,11 +73,22 @@ final class Exercise {
                         });
         careful.join();
         careless.join();
-        collectGarbageUntilWarned();
-        Thread.sleep(2 * lease.toMillis()); // it is renewed meanwhile
-        System.out.print(lock.isLocked() ? "still held" : "not held");
+        collectGarbageUntilWarnedOf("thread ");
+        System.out.print(isRenewed(lock) ? "its lease grew" : "its lease ended");
         System.out.flush();
         Runtime.getRuntime().halt(0);
+    }
+
+    private static boolean isRenewed(HoldfastLock lock) throws InterruptedException {
+        Duration left = lock.inspect().remaining();
+        for (; !left.isZero(); Thread.sleep(50)) {
+            Duration before = left;
+            left = lock.inspect().remaining();
+            if (left.compareTo(before) > 0) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static void exerciseLock(HoldfastLock lock) {
@@ -96,7 +107,7 @@ final class Exercise {
     }
 
     /** The warning goes to System.err. */
-    private static void collectGarbageUntilWarned() throws InterruptedException {
+    private static void collectGarbageUntilWarnedOf(String what) throws InterruptedException {
         java.io.PrintStream err = System.err;
         var warned = new java.util.concurrent.CountDownLatch(1);
         System.setErr(
@@ -104,7 +115,9 @@ final class Exercise {
                     @Override
                     public void write(byte[] bytes, int from, int count) {
                         super.write(bytes, from, count);
-                        warned.countDown();
+                        if (new String(bytes, from, count).contains("WARNING: " + what)) {
+                            warned.countDown();
+                        }
                     }
                 });
         do {

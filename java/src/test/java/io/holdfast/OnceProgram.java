@@ -14,7 +14,7 @@ final class OnceProgram {
             HoldfastLock lock =
                     client.lock(
                             arguments[1],
-                            LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true));
+                            LockOptions.defaults().lease(Duration.ofSeconds(5)).renew(true));
             if (arguments[2].equals("die")) {
                 lock.once(
                         ttl,
