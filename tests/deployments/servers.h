@@ -70,13 +70,14 @@ static inline void stop_server(pid_t *pid) {
     *pid = 0;
 }
 
-/* Past the library: one command to the server on that port, any answer, or NULL. */
+/* Past the library: one command to the server on that port, any answer, or NULL: at once where
+ * no server listens, and else only after a time that no pause of the machine takes. */
 static inline redisReply *tell(int port, const char *command) {
-    redisContext *context =
-        redisConnectWithTimeout("127.0.0.1", port, (struct timeval){.tv_sec = 2});
+    static const struct timeval patience = {.tv_sec = 20};
+    redisContext *context = redisConnectWithTimeout("127.0.0.1", port, patience);
     redisReply *reply = NULL;
     if (context != NULL && context->err == 0) {
-        redisSetTimeout(context, (struct timeval){.tv_sec = 2});
+        redisSetTimeout(context, patience);
         reply = redisCommand(context, command);
     }
     redisFree(context);
