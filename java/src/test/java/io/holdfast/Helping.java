@@ -84,7 +84,7 @@ final class Helping {
         Thread thread = waiting.get(20, TimeUnit.SECONDS);
         CompletableFuture<Boolean> inside = task.get(20, TimeUnit.SECONDS);
         while (second.inspect().waiters() < 1
-                || !inside.isDone() && thread.getState() != Thread.State.WAITING) {
+                || !inside.isDone() && thread.getState() == Thread.State.RUNNABLE) {
             Thread.sleep(2);
         }
         held.close();

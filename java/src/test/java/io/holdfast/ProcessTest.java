@@ -59,6 +59,7 @@ final class ProcessTest extends RedisTest {
         assertEquals(0, queued());
     }
 
+    @Tag(Jvm.NEWEST)
     @Test
     void aThreadOfAPoolThatWaitsRunsNoOtherTaskInsideOfItsLock() throws Exception {
         Jvm.Run run =

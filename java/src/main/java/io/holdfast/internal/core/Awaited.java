@@ -1,16 +1,79 @@
 package io.holdfast.internal.core;
 
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.ForkJoinPool.ManagedBlocker;
+import java.util.concurrent.ForkJoinWorkerThread;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /**
- * A future for which a caller's thread waits. It names no pool, whose tasks a thread of that pool would
- * run while it waits: inside of the locks that the thread holds.
+ * A future for which a caller's thread waits. A thread of a pool would run tasks of the pool while it
+ * waits for another future: inside of the locks that it holds.
  */
 public class Awaited<T> extends CompletableFuture<T> {
     @Override
-    public Executor defaultExecutor() {
-        return Runnable::run;
+    public T get() throws InterruptedException, ExecutionException {
+        if (!isDone() && isInPool()) {
+            park(Long.MAX_VALUE);
+        }
+        return super.get();
+    }
+
+    @Override
+    public T get(long timeout, TimeUnit unit)
+            throws InterruptedException, ExecutionException, TimeoutException {
+        if (isDone() || !isInPool()) {
+            return super.get(timeout, unit);
+        }
+        park(unit.toNanos(timeout));
+        return super.get(0, unit);
+    }
+
+    @Override
+    public T join() {
+        boolean interrupted = false;
+        while (!isDone() && isInPool()) {
+            try {
+                park(Long.MAX_VALUE);
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return super.join();
+    }
+
+    private static boolean isInPool() {
+        return Thread.currentThread() instanceof ForkJoinWorkerThread;
+    }
+
+    /** Waits until this is done; the pool puts another thread in the place of this one. */
+    private void park(long nanos) throws InterruptedException {
+        CountDownLatch done = new CountDownLatch(1);
+        whenComplete((value, failure) -> done.countDown());
+        ManagedBlocker wait =
+                new ManagedBlocker() {
+                    @Override
+                    public boolean block() throws InterruptedException {
+                        done.await(nanos, TimeUnit.NANOSECONDS);
+                        return true;
+                    }
+
+                    @Override
+                    public boolean isReleasable() {
+                        return isDone();
+                    }
+                };
+        try {
+            ForkJoinPool.managedBlock(wait);
+        } catch (RuntimeException | Error notReplaced) { // its pool has no more threads
+            wait.block();
+        }
     }
 
     @Override
