@@ -114,7 +114,9 @@ public final class HoldfastLocks {
         try {
             return started.get();
         } catch (InterruptedException e) {
-            started.cancel(true);
+            if (!started.cancel(true)) { // the grant was faster
+                started.thenAccept(holds -> holds.holds().values().forEach(Hold::releaseAsync));
+            }
             throw e;
         } catch (ExecutionException e) {
             throw Threads.raised(e.getCause());

@@ -58,6 +58,26 @@ abstract class LocksContract extends ClientTest {
     }
 
     @Test
+    void anInterruptThatMeetsTheGrantLeavesNothingHeld() throws Exception {
+        Holds granted = locks.acquireAsync().get(20, TimeUnit.SECONDS);
+        HoldfastLocks met =
+                new HoldfastLocks(
+                        names,
+                        (timeout, waits) -> {
+                            Thread.currentThread().interrupt();
+                            return new CompletableFuture<>() {
+                                @Override
+                                public boolean cancel(boolean mayInterrupt) {
+                                    complete(granted);
+                                    return super.cancel(mayInterrupt);
+                                }
+                            };
+                        });
+        assertThrows(InterruptedException.class, met::acquire);
+        until(() -> isFree(0, 1, 2));
+    }
+
+    @Test
     void allAreHeldAndEachHasItsFence() throws Exception {
         List<String> mixed = List.of(names.get(2), names.get(0), names.get(1));
         Holds holds = client.locksAll(mixed, LockOptions.defaults()).acquire(LONG);
