@@ -48,6 +48,18 @@ final class AsyncTest extends RedisTest {
     }
 
     @Test
+    void anActionThatRunsOnTheReadersThreadMayCloseTheClient() throws Exception {
+        ClientOptions options = ClientOptions.defaults().executor(Runnable::run);
+        HoldfastClient mine = Holdfast.connect(url(), options);
+        lock.lock();
+        CompletableFuture<Void> closed = mine.lock(name).acquireAsync().thenAccept(h -> mine.close());
+        until(() -> queued() == 1);
+        lock.unlock();
+        get(closed);
+        until(() -> !redis.exists(name));
+    }
+
+    @Test
     void aFreeLockIsAcquiredAndReleased() throws Exception {
         Hold hold = get(lock.acquireAsync());
         assertTrue(hold.isValid());

@@ -125,6 +125,21 @@ final class ProcessTest extends RedisTest {
     }
 
     @Tag(Jvm.NEWEST)
+    @Test
+    void whereNoThreadIsToBeHadNothingIsLost() throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(
+                java >= 21, "no virtual threads in Java " + java + ": it takes 21 or newer");
+        Jvm.Run run =
+                Jvm.run(
+                        List.of("-Xlog:disable", "-Xss512m", "-Xms64m", "-Xmx64m"),
+                        Jvm.program(Shortage.class),
+                        url(),
+                        name);
+        assertEquals(new Jvm.Run(0, "done"), run);
+    }
+
+    @Tag(Jvm.NEWEST)
     @ParameterizedTest
     @ValueSource(strings = {"close", "drop"})
     void theClassesAreUnloadedWithTheirClassLoader(String end) throws Exception {

@@ -73,21 +73,25 @@ public final class Threads {
         }
     }
 
-    /** Does work that blocks in native code: here, or, for a virtual thread, on another thread. */
+    /** Does work that blocks in native code: here, or, for a virtual thread, on another thread, if it can be had. */
     public static <T> T blocking(Supplier<T> work) {
         if (!isVirtual()) {
             return work.get();
         }
         CompletableFuture<T> answer = new CompletableFuture<>();
-        start(
-                "holdfast-blocking",
+        Runnable there =
                 () -> {
                     try {
                         answer.complete(work.get());
                     } catch (Throwable e) {
                         answer.completeExceptionally(e);
                     }
-                });
+                };
+        try {
+            start("holdfast-blocking", there);
+        } catch (OutOfMemoryError noThread) {
+            there.run();
+        }
         try {
             return answer.join();
         } catch (CompletionException e) {

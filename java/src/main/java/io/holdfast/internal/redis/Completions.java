@@ -146,9 +146,16 @@ final class Completions {
                 if (bell < 0) {
                     throw new OutOfMemoryError("no file descriptor is left for the waiting thread");
                 }
-                reader =
-                        Threads.start(
-                                "holdfast-completions", () -> readUntilRung(client, descriptor));
+                try {
+                    reader =
+                            Threads.start(
+                                    "holdfast-completions",
+                                    () -> readUntilRung(client, descriptor));
+                } finally {
+                    if (reader == null) {
+                        Core.bell_close(bell);
+                    }
+                }
             }
         } finally {
             starting.unlock();
@@ -216,6 +223,11 @@ final class Completions {
             return "FAILOVER";
         }
         return trouble.getStatus() == Core.HF_OK ? "OVER" : "AT_RISK";
+    }
+
+    /** Whether the calling thread is the one that reads. */
+    boolean isReader() {
+        return Thread.currentThread() == reader;
     }
 
     /** Makes close() leave the client's holds unreleased. */

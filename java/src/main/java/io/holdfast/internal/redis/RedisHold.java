@@ -33,6 +33,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     private final long fence;
     private final long number;
     private final int masters;
+    private final WeakReference<Hold> self;
     /** Takes it out of what the client knows of the holds in hand. */
     private final Runnable forget;
 
@@ -41,7 +42,21 @@ final class RedisHold implements Hold, Completions.Watcher {
     private volatile int lastCause = Core.HF_CAUSE_NONE;
 
     /** Under its key it is found as the caller's; null: it is no caller's. */
-    RedisHold(Session client, HoldfastLock lock, Held.Key key, long pointer) {
+    static RedisHold of(Session client, HoldfastLock lock, Held.Key key, long pointer) {
+        RedisHold hold;
+        try {
+            hold = new RedisHold(client, lock, key, pointer);
+        } catch (RuntimeException | Error e) {
+            client.abandon(pointer);
+            throw e;
+        }
+        if (key != null) {
+            client.held.add(key, hold.self);
+        }
+        return hold;
+    }
+
+    private RedisHold(Session client, HoldfastLock lock, Held.Key key, long pointer) {
         Handle handle = new Handle(pointer, Core::hf_hold_close);
         long fence = Core.hf_hold_fence(pointer);
         long number = Core.hf_hold_number(pointer);
@@ -53,7 +68,15 @@ final class RedisHold implements Hold, Completions.Watcher {
                         client.held.remove(key, self);
                     }
                 };
-        handle.whenDropped(
+        this.handle = handle;
+        this.client = client;
+        this.lock = lock;
+        this.fence = fence;
+        this.number = number;
+        this.masters = Core.hf_hold_votes(pointer)[1];
+        this.forget = forget;
+        this.self = self;
+        handle.whenDropped( // last: if anything fails before, the handle gives nothing back
                 this,
                 () -> {
                     forget.run();
@@ -64,16 +87,6 @@ final class RedisHold implements Hold, Completions.Watcher {
                                         + " was dropped without close(); it ends with its lease");
                     }
                 });
-        this.handle = handle;
-        this.client = client;
-        this.lock = lock;
-        this.fence = fence;
-        this.number = number;
-        this.masters = Core.hf_hold_votes(pointer)[1];
-        this.forget = forget;
-        if (key != null) {
-            client.held.add(key, self);
-        }
     }
 
     @Override

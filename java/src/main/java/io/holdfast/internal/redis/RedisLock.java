@@ -153,7 +153,7 @@ final class RedisLock implements HoldfastLock {
         Objects.requireNonNull(token, "token");
         long[] hold = new long[1];
         Threads.blocking(() -> call(lock -> Core.hf_lock_adopt(lock, token, hold)));
-        return new RedisHold(client, this, null, hold[0]);
+        return RedisHold.of(client, this, null, hold[0]);
     }
 
     @Override
@@ -198,7 +198,7 @@ final class RedisLock implements HoldfastLock {
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
         return take(nanos, OWN_LEASE, hold, true, why)
-                ? new RedisHold(client, this, key(shares), hold[0])
+                ? RedisHold.of(client, this, key(shares), hold[0])
                 : null;
     }
 
@@ -409,7 +409,7 @@ final class RedisLock implements HoldfastLock {
         return begin(
                 outcome -> timedOut(timeout, outcome.text()),
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
-                outcome -> new RedisHold(client, this, holdKey(false), outcome.hold()),
+                outcome -> RedisHold.of(client, this, holdKey(false), outcome.hold()),
                 Hold::releaseAsync,
                 false);
     }
@@ -492,7 +492,8 @@ final class RedisLock implements HoldfastLock {
         if (isBusy(begun)) {
             throw timedOut(options.timeout(), begun.text());
         }
-        Completions.Outcome outcome = Threads.blocking(() -> marked(begun, options));
+        Completions.Outcome outcome =
+                options.atMostOnce() ? Threads.blocking(() -> marked(begun, options)) : begun;
         if (outcome.hold() == 0) {
             throw Threads.raised(outcome.failure());
         }
@@ -531,7 +532,7 @@ final class RedisLock implements HoldfastLock {
 
     /** Tells the server that a call begins which is made at most once. */
     private static Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
-        if (!options.atMostOnce() || begun.status() != Core.HF_OK) {
+        if (begun.status() != Core.HF_OK) {
             return begun;
         }
         long unknown = Millis.timeout(options.unknownTtl());
@@ -562,7 +563,7 @@ final class RedisLock implements HoldfastLock {
         long hold = outcome.hold();
         if (outcome.status() == Core.HF_OK) {
             return new RedisTurn(
-                    new RedisHold(client, this, null, hold), null, options.atMostOnce());
+                    RedisHold.of(client, this, null, hold), null, options.atMostOnce());
         }
         try {
             Outcome known = outcome(hold).orElseThrow();

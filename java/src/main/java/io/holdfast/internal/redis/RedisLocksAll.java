@@ -61,7 +61,7 @@ final class RedisLocksAll {
         for (int at = 0; at < pointers.length; at++) {
             RedisLock lock = locks.get(at);
             holds.put(
-                    lock.getName(), new RedisHold(client, lock, keys.get(at), pointers[at]));
+                    lock.getName(), RedisHold.of(client, lock, keys.get(at), pointers[at]));
         }
         return new Holds(holds);
     }

@@ -19,6 +19,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
+import java.util.function.Supplier;
 
 /** What a client has, and its locks and holds use: the core's client, its completions, its owners. */
 final class Session {
@@ -66,7 +67,14 @@ final class Session {
         Handle handle =
                 new Handle(
                         pointer,
-                        client -> Threads.blocking(() -> end(client, completions, actions, exit)));
+                        client -> {
+                            Supplier<Void> ending = () -> end(client, completions, actions, exit);
+                            if (completions.isReader()) { // for whose end it would wait
+                                Threads.start("holdfast-close", ending::get);
+                            } else {
+                                Threads.blocking(ending);
+                            }
+                        });
         if (options.closeAtExit) {
             exit.set(handle);
         }
