@@ -21,6 +21,7 @@ import holdfast
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(os.environ.get("HOLDFAST_CLI", ROOT / "build/dev/cli/holdfast")).resolve()
+PATIENT = "?connect_timeout=20"  # the machine may stand still for seconds
 SERVER = "echo $HOLDFAST_TEST_URL $HOLDFAST_TEST_REDIS_PID; cat >/dev/null"
 
 # The programs inherit what nohup(1), or a shell that runs the tests in the background, ignores.
@@ -94,7 +95,7 @@ def raw(server: Server) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[holdfast.Client]:
-    with holdfast.connect(server.url) as client:
+    with holdfast.connect(server.url + PATIENT) as client:
         yield client
 
 
@@ -142,7 +143,7 @@ class Program:
 
 @pytest.fixture
 def cli(server: Server, tmp_path: Path) -> Iterator[Program]:
-    program = Program(server.url, tmp_path)
+    program = Program(server.url + PATIENT, tmp_path)
     yield program
     for process in program.started:
         if process.poll() is None:
@@ -160,10 +161,11 @@ def start_redis(
     folder: Path, *options: str, port: int | None = None
 ) -> tuple[subprocess.Popen[bytes], int]:
     """A server on a free port, or again on that one."""
+    fixed = ["--bind", "127.0.0.1", "--save", ""]
     while True:
         at = port or random.randrange(10_000, 22_000)
         node = subprocess.Popen(
-            ["redis-server", "--port", str(at), "--bind", "127.0.0.1", "--save", "", *options],
+            ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(at), *fixed, *options],
             stdout=subprocess.DEVNULL,
             cwd=folder,
         )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from conftest import Program, Server, until
+from conftest import PATIENT, Program, Server, until
 
 BRIEF = ("--seconds", "200ms")
 Lines = list[dict[str, Any]]
@@ -37,7 +37,7 @@ def measurements(lines: Lines) -> dict[str, dict[str, Any]]:
 @pytest.fixture
 def good(own_server: Server, cli: Program) -> Iterator[redis.Redis]:
     """A server that is set up well, to which the program goes."""
-    cli.environment["HOLDFAST_URL"] = own_server.url
+    cli.environment["HOLDFAST_URL"] = own_server.url + PATIENT
     with redis.Redis.from_url(own_server.url) as connection:
         connection.config_set("appendonly", "yes")
         connection.config_set("tcp-keepalive", 60)

@@ -14,7 +14,7 @@ from threading import Event, Thread
 import pytest
 
 import holdfast
-from conftest import Program, Server, until
+from conftest import PATIENT, Program, Server, until
 
 # Holds the locks of the first argument, and when told to waits for the one of the second.
 PROCESS = """
@@ -65,7 +65,7 @@ class Owners:
 
 @pytest.fixture
 def owners(server: Server) -> Iterator[Owners]:
-    owners = Owners(holdfast.connect(server.url))
+    owners = Owners(holdfast.connect(server.url + PATIENT))
     yield owners
     owners.end()
 
@@ -231,7 +231,7 @@ def test_none_is_told_that_was_never_there(cli: Program, server: Server, name: s
     ended = Event()
 
     def work() -> None:
-        with holdfast.connect(server.url) as client:
+        with holdfast.connect(server.url + PATIENT) as client:
             while not ended.is_set():
                 with client.lock(f"{name}:a"), client.lock(f"{name}:b"):
                     pass

@@ -37,9 +37,8 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("line", examples())
-def test_an_example_runs(line: str, cli: Program, tmp_path: Path) -> None:
-    with redis.Redis.from_url(cli.environment["HOLDFAST_URL"]) as store:
-        store.delete("backup", "report")  # which other examples keep for 23 hours
+def test_an_example_runs(line: str, cli: Program, raw: redis.Redis, tmp_path: Path) -> None:
+    raw.delete("backup", "report")  # which other examples keep for 23 hours
     # A rate is no hold, and gives no fence.
     fence = "${HOLDFAST_FENCE-0}" if "--rate" in line else "${HOLDFAST_FENCE:?}"
     for name in COMMANDS:

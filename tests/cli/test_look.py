@@ -19,7 +19,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import PROGRAM, Program, Server, until
+from conftest import PATIENT, PROGRAM, Program, Server, until
 
 HOSTILE = [
     b"\x1b[31mred\x1b[0m",
@@ -290,7 +290,7 @@ def test_inspect_pages_through_a_long_queue(
         with contextlib.suppress(holdfast.ClosedError):
             crowd.lock(name, owner=owner).acquire()
 
-    with lock, holdfast.connect(server.url) as crowd:
+    with lock, holdfast.connect(server.url + PATIENT) as crowd:
         threads = [Thread(target=wait, args=(f"w{i}",)) for i in range(many)]
         for thread in threads:
             thread.start()

@@ -33,7 +33,7 @@ def places() -> Iterator[str]:
 
 @pytest.fixture
 def cli(places: str, tmp_path: Path) -> Program:
-    return Program(f"redis+quorum://{places}?quarantine=0", tmp_path)
+    return Program(f"redis+quorum://{places}?quarantine=0&connect_timeout=20", tmp_path)
 
 
 def seen(cli: Program, name: str) -> dict[str, object]:
@@ -90,7 +90,8 @@ def test_a_master_is_replaced_step_by_step(tmp_path: Path, name: str) -> None:
         return found
 
     def program(*names: str) -> Program:
-        return Program(f"redis+quorum://{','.join(names)}?quarantine=0", tmp_path)
+        url = f"redis+quorum://{','.join(names)}?quarantine=0&connect_timeout=20"
+        return Program(url, tmp_path)
 
     with started(MASTERS + 1) as servers:
         a, b, c, d = sorted(servers)

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import PROGRAM, Program, Server, alive, state, until
+from conftest import PATIENT, PROGRAM, Program, Server, alive, state, until
 
 ENDS = [
     signal.SIGTERM,
@@ -318,7 +318,7 @@ def test_a_note_says_what_the_lock_is_held_for(
 
 
 def test_trouble_is_told_before_the_lock_is_lost(cli: Program, own_server: Server) -> None:
-    cli.environment["HOLDFAST_URL"] = own_server.url
+    cli.environment["HOLDFAST_URL"] = own_server.url + PATIENT
     process = cli.start(
         "run", "--lease", "12s", "job", "-c", "echo in; read line", stdin=subprocess.PIPE
     )

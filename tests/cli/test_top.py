@@ -22,7 +22,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import PROGRAM, Program, Server, alive, start_redis, until
+from conftest import PATIENT, PROGRAM, Program, Server, alive, start_redis, until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tmux") is None and "CI" not in os.environ, reason="no tmux"
@@ -516,7 +516,7 @@ def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(
     cli.environment["HOLDFAST_URL"] = own_server.url + quickly
     tmux = Tmux(cli)
     try:
-        with holdfast.connect(own_server.url) as client, client.lock(short, lease=None):
+        with holdfast.connect(own_server.url + PATIENT) as client, client.lock(short, lease=None):
             tmux.type("holdfast top -d 0.2; echo st''atus $?")
             tmux.until(f"^{short} ")
             os.kill(own_server.pid, signal.SIGSTOP)
@@ -553,11 +553,11 @@ def test_a_pause_keeps_the_picture(tmux: Tmux, client: holdfast.Client, short: s
 def test_what_is_on_the_screen_stays_live_during_a_slow_walk(
     cli: Program, own_server: Server, short: str
 ) -> None:
-    cli.environment["HOLDFAST_URL"] = own_server.url
+    cli.environment["HOLDFAST_URL"] = own_server.url + PATIENT
     tmux = Tmux(cli)
     try:
         with (
-            holdfast.connect(own_server.url) as client,
+            holdfast.connect(own_server.url + PATIENT) as client,
             redis.Redis.from_url(own_server.url) as raw,
         ):
             hold = client.lock(short, owner="ann").hold()
@@ -585,9 +585,9 @@ def test_what_is_on_the_screen_stays_live_during_a_slow_walk(
 def test_the_costs_are_those_that_the_server_counts(
     cli: Program, own_server: Server, short: str
 ) -> None:
-    cli.environment["HOLDFAST_URL"] = own_server.url
+    cli.environment["HOLDFAST_URL"] = own_server.url + PATIENT
     with (
-        holdfast.connect(own_server.url) as client,
+        holdfast.connect(own_server.url + PATIENT) as client,
         redis.Redis.from_url(own_server.url) as raw,
         contextlib.ExitStack() as stack,
     ):
