@@ -105,6 +105,8 @@ public final class Leader implements AutoCloseable {
     /**
      * Resigns, ends the candidacy, and waits until {@code elected} and {@code resigned} have
      * returned, even if the thread is interrupted. A call from within one of them does not wait.
+     * A shutdown hook that calls it and a callback that calls {@link System#exit} would wait for each
+     * other for ever.
      */
     @Override
     public void close() {

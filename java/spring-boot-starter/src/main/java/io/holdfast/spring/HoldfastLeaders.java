@@ -10,6 +10,7 @@ import java.lang.reflect.UndeclaredThrowableException;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
@@ -31,6 +32,9 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
     private final Map<String, Supplier<Leader>> makers = new LinkedHashMap<>();
 
     private final Map<String, Leader> leaders = new ConcurrentHashMap<>();
+    /** The name for which the thread leads. */
+    private final ThreadLocal<String> leads = new ThreadLocal<>();
+
     private volatile boolean running;
     private boolean stopped;
 
@@ -95,7 +99,10 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
                         client.leader(
                                 name,
                                 candidate.time("the lease", leading.lease()),
-                                fence -> observed(name, fence, () -> lead(invocable, target, fence)),
+                                fence -> {
+                                    leads.set(name);
+                                    observed(name, fence, () -> lead(invocable, target, fence));
+                                },
                                 () -> {},
                                 () -> {}));
         try {
@@ -153,9 +160,35 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
 
     @Override
     public void stop() {
+        resign().join();
+    }
+
+    /** Spring bounds the wait for methods that do not end, then closes the client, and that releases. */
+    @Override
+    public void stop(Runnable ended) {
+        resign().whenComplete((none, failure) -> ended.run());
+    }
+
+    private CompletableFuture<Void> resign() {
         running = false;
         stopped = true;
-        leaders.values().forEach(Leader::close);
+        String own = leads.get(); // it does not wait for the method that calls this
+        return CompletableFuture.allOf(
+                leaders.entrySet().stream()
+                        .map(
+                                each ->
+                                        CompletableFuture.runAsync(
+                                                each.getValue()::close,
+                                                each.getKey().equals(own)
+                                                        ? Runnable::run
+                                                        : HoldfastLeaders::elsewhere))
+                        .toArray(CompletableFuture[]::new));
+    }
+
+    private static void elsewhere(Runnable work) {
+        Thread thread = new Thread(work, "holdfast-resigns");
+        thread.setDaemon(true);
+        thread.start();
     }
 
     @Override

@@ -8,11 +8,14 @@ import io.holdfast.HoldfastClient;
 import io.holdfast.testing.TestRedis;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 
 /** The work of a leader. */
@@ -62,6 +65,50 @@ final class LeadingTest {
         void match() {}
     }
 
+    static class Deaf {
+        static final CountDownLatch ENOUGH = new CountDownLatch(1);
+
+        @Leading("deaf")
+        void match() {
+            TOLD.add("leads");
+            while (ENOUGH.getCount() > 0) {
+                try {
+                    ENOUGH.await();
+                } catch (InterruptedException e) {
+                    continue;
+                }
+            }
+            TOLD.add("ends");
+        }
+    }
+
+    @EnableAutoConfiguration
+    static class DeafApplication {
+        @Bean
+        Deaf deaf() {
+            return new Deaf();
+        }
+    }
+
+    static class Fatal {
+        static final CompletableFuture<ConfigurableApplicationContext> APPLICATION =
+                new CompletableFuture<>();
+
+        @Leading("fatal")
+        void match() {
+            APPLICATION.join().close();
+            TOLD.add("ended");
+        }
+    }
+
+    @EnableAutoConfiguration
+    static class FatalApplication {
+        @Bean
+        Fatal fatal() {
+            return new Fatal();
+        }
+    }
+
     private static String told() throws InterruptedException {
         return TOLD.poll(20, TimeUnit.SECONDS);
     }
@@ -87,6 +134,34 @@ final class LeadingTest {
             }
             assertThat(told()).isEqualTo("ends");
             assertThat(client.lock("shop:matcher").isLocked()).isFalse();
+        }
+    }
+
+    @Test
+    void aMethodThatDoesNotEndKeepsNoApplicationFromItsEnd() throws Exception {
+        try (TestRedis redis = TestRedis.start();
+                HoldfastClient client = Holdfast.connect(redis.url())) {
+            var application =
+                    SpringApplication.run(
+                            DeafApplication.class,
+                            "--holdfast.url=" + redis.url(),
+                            "--spring.lifecycle.timeout-per-shutdown-phase=1s");
+            assertThat(told()).isEqualTo("leads");
+            CompletableFuture.runAsync(application::close).get(20, TimeUnit.SECONDS);
+            assertThat(client.lock("deaf").isLocked()).isFalse();
+            Deaf.ENOUGH.countDown();
+            assertThat(told()).isEqualTo("ends");
+        }
+    }
+
+    @Test
+    void aMethodMayEndItsApplication() throws Exception {
+        try (TestRedis redis = TestRedis.start()) {
+            String[] arguments = {"--holdfast.url=" + redis.url()};
+            try (var application = SpringApplication.run(FatalApplication.class, arguments)) {
+                Fatal.APPLICATION.complete(application);
+                assertThat(told()).isEqualTo("ended");
+            }
         }
     }
 
