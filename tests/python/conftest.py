@@ -6,6 +6,7 @@ With --memory, a MemoryServer for the tests of behaviour.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import redis
@@ -73,12 +74,26 @@ def server(memory: Memory | None) -> Iterator[Server]:
     if memory is not None:
         yield Server(memory.url, memory.url)
         return
-    if "HOLDFAST_TEST_URL" in os.environ:
-        tcp = os.environ["HOLDFAST_TEST_URL"]
-        yield Server(tcp, os.environ.get("HOLDFAST_TEST_UNIX_URL", tcp))
-        return
-    with beside(WITH_REDIS, SERVER) as (tcp, unix):
+    with contextlib.ExitStack() as stack:
+        if "HOLDFAST_TEST_URL" in os.environ:
+            tcp = os.environ["HOLDFAST_TEST_URL"]
+            unix = os.environ.get("HOLDFAST_TEST_UNIX_URL", tcp)
+        else:
+            tcp, unix = stack.enter_context(beside(WITH_REDIS, SERVER))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(holdfast, "connect", patient(Server(tcp, unix)))
         yield Server(tcp, unix)
+
+
+def patient(server: Server) -> Callable[..., holdfast.Client]:
+    """Give the clients of this server time for a machine that stands still for seconds."""
+    connect = holdfast.connect
+
+    @functools.wraps(connect)
+    def with_time(url: str, **options: Any) -> holdfast.Client:
+        return connect(url, **({"connect_timeout": 20} if url in server else {}) | options)
+
+    return with_time
 
 
 @contextlib.contextmanager
@@ -111,7 +126,7 @@ def masters() -> Iterator[list[str]]:
 def quorum(masters: list[str]) -> str:
     """The URL of all of them; they have just begun."""
     places = ",".join(master.removeprefix("redis://") for master in masters)
-    return f"redis+quorum://{places}?quarantine=0"
+    return f"redis+quorum://{places}?quarantine=0&connect_timeout=20"
 
 
 class Databases(NamedTuple):

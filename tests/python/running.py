@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import importlib.util
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -58,10 +59,11 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Find one that no connection is given, so that it is still free for a start or a restart."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Answer:

@@ -22,6 +22,7 @@ from redis.retry import Retry
 import holdfast
 import holdfast.compat.redis as compat
 import holdfast.compat.redis_asyncio as compat_asyncio
+from running import free_port
 
 # Which are not typed.
 sentinels: Any = redis.Sentinel
@@ -59,11 +60,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "authorities").mkdir()
     shutil.copy(folder / "ca.pem", folder / "authorities" / f"{done.stdout.strip()}.0")
     return folder
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Started(NamedTuple):
@@ -200,7 +196,7 @@ def test_what_redis_py_refuses_is_refused(
             with pytest.raises(redis.exceptions.ConnectionError):
                 compat.Lock(client, name).acquire(blocking=False)
     with redis.Redis(**settings(folder, port=misnamed.port, ssl_cert_reqs="none")) as client:
-        compat.Lock(client, name, timeout=1, blocking=False).__enter__().release()
+        compat.Lock(client, name, timeout=10, blocking=False).__enter__().release()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ import redis
 
 import fake
 import holdfast
-from conftest import Server
+from conftest import Server, until
+from running import free_port
 
 SECRET = "s3cr3t"
 
@@ -127,7 +128,7 @@ def test_a_server_that_answers_garbage_is_no_redis() -> None:
         fake.server(lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n") as url,
         pytest.raises(holdfast.ProtocolError),
     ):
-        holdfast.connect(url, connect_timeout=1)
+        holdfast.connect(url, connect_timeout=20)
 
 
 def test_a_redis_older_than_6_2_is_refused() -> None:
@@ -135,7 +136,7 @@ def test_a_redis_older_than_6_2_is_refused() -> None:
         fake.server(fake.redis_of_version(b"6.0.16")) as url,
         pytest.raises(holdfast.UnsupportedError, match="6[.]0[.]16.*6[.]2|6[.]2.*6[.]0[.]16"),
     ):
-        holdfast.connect(url)
+        holdfast.connect(url, connect_timeout=20)
 
 
 def test_a_lost_answer_to_an_acquire_is_neither_yes_nor_no() -> None:
@@ -144,13 +145,21 @@ def test_a_lost_answer_to_an_acquire_is_neither_yes_nor_no() -> None:
     def answer(words: list[bytes]) -> bytes:
         return good(words) if words[0] == b"HELLO" else b""
 
+    def unknown() -> bool:
+        try:
+            client.lock("x").acquire(timeout=0.3)
+        except holdfast.LockUnknown:
+            return True
+        except holdfast.ConnectError:  # the machine stood still before it was sent
+            return False
+        raise AssertionError("yes or no")
+
     quickly: Any = {"connect_timeout": 0.3, "command_timeout": 0.3}
     with (
         fake.server(answer) as url,
-        holdfast.connect(url, **quickly) as client,
-        pytest.raises(holdfast.LockUnknown),
+        holdfast.connect(url, lazy=True, **quickly) as client,
     ):
-        client.lock("x").acquire(timeout=0.3)
+        until(unknown)
 
 
 def test_an_error_of_the_server_is_passed_on() -> None:
@@ -161,7 +170,7 @@ def test_an_error_of_the_server_is_passed_on() -> None:
 
     with (
         fake.server(answer) as url,
-        holdfast.connect(url) as client,
+        holdfast.connect(url, connect_timeout=20) as client,
         pytest.raises(holdfast.ServerError, match=r"out of l\\xffck"),
     ):
         client.lock("x").acquire()
@@ -175,7 +184,7 @@ def named(raw: redis.Redis, name: str) -> int:
 
 
 def test_the_last_fence_lives_as_long_as_told(server: Server, raw: redis.Redis, name: str) -> None:
-    for life, least, most in ((60, 59000, 60000), (None, 86000000, 86400000)):
+    for life, least, most in ((60, 30000, 60000), (None, 86000000, 86400000)):
         with holdfast.connect(server.tcp, fence_life=life) as client:
             with client.lock(name):
                 pass
@@ -186,10 +195,10 @@ def test_the_last_fence_lives_as_long_as_told(server: Server, raw: redis.Redis, 
 
 def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: str) -> None:
     options: dict[str, Any] = {"keepalive": 5, "client_name": "till-7"}
-    with holdfast.connect(server.tcp, command_timeout=1, **options) as client:
+    with holdfast.connect(server.tcp, command_timeout=20, **options) as client:
         assert named(raw, "till-7") == 1
         with concurrent.futures.ThreadPoolExecutor(50) as pool:
-            taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=5), range(50))
+            taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=20), range(50))
             assert all(taken)
         assert 1 <= named(raw, "till-7") <= 3  # two for requests, one on which grants arrive
     with holdfast.connect(f"{server.tcp}?client_name=till-8&keepalive=0"):
@@ -235,8 +244,7 @@ def test_a_lazy_client_checks_its_address_at_once() -> None:
 
 
 def test_a_lazy_client_connects_when_it_is_used(name: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     with holdfast.connect(f"redis://127.0.0.1:{port}", lazy=True) as client:
         lock = client.lock(name)
         with pytest.raises(holdfast.ConnectError, match=f"127.0.0.1:{port}"):

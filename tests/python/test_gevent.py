@@ -206,9 +206,9 @@ def test_losses_are_told_though_the_first_acquire_is_a_job(server: Server, name:
 def test_a_killed_wait_gets_nothing_for_long(server: Server, name: str, held: bool) -> None:
     run(
         f"""
-        short = client.lock(name, lease=2, renew=False, reentrant=False)
+        short = client.lock(name, lease=3, renew=False, reentrant=False)
         holder = short.hold()
-        waiting = gevent.spawn(lambda: pool.apply(short.hold, (1,)))
+        waiting = gevent.spawn(lambda: pool.apply(short.hold, (2,)))
         while short.inspect().waiters < 1:
             gevent.sleep(0.01)
         waiting.kill()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +17,7 @@ from redis.retry import Retry
 
 import holdfast
 from conftest import Server, until
+from running import free_port
 
 SECRET = "s3cr3t"
 
@@ -25,8 +26,7 @@ class Own:
     """A server of one test, which can go away and come back."""
 
     def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            self.port = int(taken.getsockname()[1])
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self.start()
 
@@ -85,11 +85,27 @@ def by_a_thread(client: holdfast.Client, name: str) -> object:
 CALLS = [by_a_task, by_a_thread]
 # A request that may have come to the server is neither done nor not done.
 OUTAGE = (holdfast.ConnectError, holdfast.LockUnknown)
+HASTY: dict[str, Any] = {"connect_timeout": 0.5, "command_timeout": 0.5}
+
+
+@contextlib.contextmanager
+def hasty(url: str) -> Iterator[holdfast.Client]:
+    """Give a client that has reached its server, and gives up soon."""
+
+    def reached() -> bool:
+        with contextlib.suppress(*OUTAGE):
+            client.ping()
+            return True
+        return False
+
+    with holdfast.connect(url, lazy=True, **HASTY) as client:
+        until(reached)
+        yield client
 
 
 def test_a_server_that_is_gone_or_guarded_or_silent_is_not_a_holder(own: Own) -> None:
-    with holdfast.connect(own.url, connect_timeout=0.5, command_timeout=0.5) as client:
-        assert client.lock("x").acquire(blocking=False)
+    with hasty(own.url) as client, holdfast.connect(own.url, connect_timeout=20) as patient:
+        assert patient.lock("x").acquire(blocking=False)
         own.stop()
         for call in CALLS:
             with pytest.raises(OUTAGE, match=f"127.0.0.1:{own.port}"):
@@ -97,13 +113,14 @@ def test_a_server_that_is_gone_or_guarded_or_silent_is_not_a_holder(own: Own) ->
         own.start("--requirepass", SECRET)
         for call in CALLS:
             with pytest.raises(holdfast.AuthenticationError):
-                call(client, "y")
+                call(patient, "y")
         own.stop()
         own.start()
         own.pause()
         for call in CALLS:
             with pytest.raises(OUTAGE):
                 call(client, "y")
+        own.resume()
 
 
 def keep_by_a_thread(client: holdfast.Client, during: Callable[[], object]) -> None:
@@ -124,7 +141,7 @@ def test_trouble_is_told_before_anything_is_lost(
     own: Own, keep: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[holdfast.Trouble] = []
-    times: dict[str, Any] = {"connect_timeout": 0.5, "command_timeout": 0.5}
+    times: dict[str, Any] = {"connect_timeout": 20, "command_timeout": 0.5}
 
     def outage() -> None:
         own.pause()
@@ -134,15 +151,16 @@ def test_trouble_is_told_before_anything_is_lost(
 
     with holdfast.connect(own.url, on_trouble=told.append, **times) as client:
         keep(client, outage)
-    assert [trouble.kind for trouble in told] == ["at_risk", "over"]
-    risk, over = told
+    # More than once only if the machine stands still.
+    assert [trouble.kind for trouble in told] == ["at_risk", "over"] * (len(told) // 2)
+    risk, over = told[:2]
     assert risk.holds == 1
     assert risk.ends_in is not None
     assert 0 < risk.ends_in < 12
     assert risk.message.startswith(f"cannot renew 1 hold, which ends in {risk.ends_in:.1f} s: ")
     assert str(own.port) in risk.message
     assert over.message.startswith("holds are renewed again, after ")
-    assert [r.getMessage() for r in caplog.records] == [risk.message, over.message]
+    assert [r.getMessage() for r in caplog.records] == [trouble.message for trouble in told]
 
 
 def test_trouble_is_logged_without_a_function_for_it(
@@ -159,7 +177,7 @@ def test_trouble_is_logged_without_a_function_for_it(
 
 @pytest.mark.parametrize("task", [False, True])
 def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) -> None:
-    with holdfast.connect(own.url, connect_timeout=0.5, command_timeout=0.5) as client:
+    with hasty(own.url) as client:
 
         async def main() -> None:
             hold = await client.aio.lock("x").hold(at_least=3600)
@@ -168,7 +186,9 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
                 await hold.release()
             assert hold.valid
             own.resume()
-            await hold.release()
+            while hold.state != "released":  # the machine may stand still, too
+                with contextlib.suppress(*OUTAGE):
+                    await hold.release()
 
         if task:
             asyncio.run(main())
@@ -179,8 +199,10 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
                 hold.release()
             assert hold.valid
             own.resume()
-            hold.release()
-    with holdfast.connect(own.url) as client:
+            while hold.state != "released":
+                with contextlib.suppress(*OUTAGE):
+                    hold.release()
+    with holdfast.connect(own.url, connect_timeout=20) as client:
         remaining = client.lock("x").inspect().remaining
         assert remaining is not None
         assert 3000 < remaining <= 3600
@@ -272,7 +294,10 @@ def test_a_task_is_told_what_a_thread_is_told(
 
 
 def test_a_task_is_told_that_the_memory_is_full(own: Own) -> None:
-    with holdfast.connect(own.url) as client, redis.Redis("127.0.0.1", port=own.port) as raw:
+    with (
+        holdfast.connect(own.url, connect_timeout=20) as client,
+        redis.Redis("127.0.0.1", port=own.port) as raw,
+    ):
 
         async def main() -> None:
             await client.aio.lock("y").acquire(timeout=1)

@@ -166,9 +166,9 @@ def test_all_begin_again_in_memory_when_a_lease_has_ended() -> None:
     server = MemoryServer()
     with server.connect() as client, server.connect() as other:
         with other.lock("b"):
-            waiter = Thread(lambda: client.locks_all("b", "a", lease=0.5, renew=False).hold())
+            waiter = Thread(lambda: client.locks_all("b", "a", lease=5, renew=False).hold())
             until(lambda: other.lock("b").inspect().waiters)
-            server.advance(1)
+            server.advance(10)
             assert not other.lock("a").locked()
         holds = waiter.finish()
         assert isinstance(holds, holdfast.Holds)

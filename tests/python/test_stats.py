@@ -186,7 +186,7 @@ def test_a_loss_is_counted_once_by_its_cause_whoever_finds_it(
 
 
 def test_renewals_are_counted(client: holdfast.Client, name: str) -> None:
-    with client.lock(name, lease=3, renew=True):
+    with client.lock(name, lease=6, renew=True):
         until(lambda: client.stats().renewed >= 1)
 
 

@@ -126,7 +126,7 @@ def test_no_thread_of_python_is_left_behind(server: Server, name: str) -> None:
     before = others()
     with holdfast.connect(server.tcp) as client, client.lock(name):
         assert others() == before
-    until(lambda: set(threading.enumerate()) == before)  # that of the client is ending
+    until(lambda: set(threading.enumerate()) <= before)  # that of the client is ending
 
 
 def test_many_threads_share_a_client(client: holdfast.Client, name: str) -> None:
@@ -186,7 +186,7 @@ def test_it_works_under_a_condition(lock: holdfast.Lock, raw: redis.Redis, name:
 
     takers = [Thread(take) for _ in range(3)]
     until(lambda: len(condition._waiters) == 3)  # type: ignore[attr-defined]
-    assert not raw.exists(name)
+    until(lambda: not raw.exists(name))  # the last one to wait lets go of it now
     for number in range(3):
         with condition:
             items.append(number)
