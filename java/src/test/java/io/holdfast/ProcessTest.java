@@ -147,10 +147,11 @@ final class ProcessTest extends RedisTest {
                 Jvm.run(
                         List.of("-Xcheck:jni", "-Djava.util.logging.config.file=/dev/null"),
                         Jvm.program(Unloading.class),
-                        Jvm.CLASSES + "/",
                         url(),
                         name,
-                        end);
+                        end,
+                        Jvm.CLASSES + "/",
+                        Jvm.TEST_CLASSES + "/");
         assertEquals(new Jvm.Run(0, "done"), run);
         assertFalse(redis.exists(name));
     }

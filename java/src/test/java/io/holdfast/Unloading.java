@@ -7,14 +7,19 @@ import java.nio.file.Path;
 
 /**
  * A program of its own, for {@link ProcessTest}: loads the library in a class loader, uses it, and
- * drops it all, several times over. The last argument says whether it closes its clients.
+ * drops it all, several times over. The third argument says whether it closes its clients, which
+ * static fields keep then.
  */
 final class Unloading {
     public static void main(String[] arguments) throws Exception {
-        boolean closes = arguments[3].equals("close");
+        boolean closes = arguments[2].equals("close");
+        URL[] classes = new URL[2];
+        for (int i = 0; i < 2; i++) {
+            classes[i] = Path.of(arguments[3 + i]).toUri().toURL();
+        }
         for (int i = 0; i < 3; i++) {
             WeakReference<ClassLoader> loader =
-                    use(Path.of(arguments[0]).toUri().toURL(), arguments[1], arguments[2], closes);
+                    use(classes, arguments[0], arguments[1], closes);
             while (loader.get() != null) {
                 System.gc();
                 Thread.sleep(5);
@@ -23,10 +28,16 @@ final class Unloading {
         System.out.print("done");
     }
 
+    /** A class of the application. */
+    public static final class Statics {
+        public static Object client;
+        public static Object lock;
+    }
+
     private static WeakReference<ClassLoader> use(
-            URL classes, String url, String name, boolean closes) throws Exception {
+            URL[] classes, String url, String name, boolean closes) throws Exception {
         ClassLoader parent = ClassLoader.getPlatformClassLoader();
-        URLClassLoader loader = new URLClassLoader(new URL[] {classes}, parent);
+        URLClassLoader loader = new URLClassLoader(classes, parent);
         Class<?> holdfast = loader.loadClass("io.holdfast.Holdfast");
         Object client = holdfast.getMethod("connect", String.class).invoke(null, url);
         Object lock = type(client).getMethod("lock", String.class).invoke(client, name);
@@ -39,6 +50,9 @@ final class Unloading {
         if (closes) {
             type(lock).getMethod("lock").invoke(lock); // and this thread lives on
             type(client).getMethod("close").invoke(client);
+            Class<?> statics = loader.loadClass(Statics.class.getName());
+            statics.getField("client").set(null, client);
+            statics.getField("lock").set(null, lock);
         }
         return new WeakReference<>(loader);
     }

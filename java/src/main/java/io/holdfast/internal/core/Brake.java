@@ -32,6 +32,11 @@ public final class Brake extends AbstractInterruptibleChannel {
         }
     }
 
+    /** Gives it back; no call may have it now or later. */
+    public void free() {
+        handle.close();
+    }
+
     private void shut() {
         try {
             close();

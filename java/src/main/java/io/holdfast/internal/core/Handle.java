@@ -4,6 +4,7 @@ import java.lang.ref.Cleaner;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
+import java.util.function.Supplier;
 
 /**
  * A pointer of the core. It is given back once, and never during a call: the last call to end
@@ -43,7 +44,19 @@ public final class Handle {
 
     /** The function's answer for the pointer; null if the handle is closed. */
     public <T> T call(LongFunction<T> function) {
-        return calls.getAndUpdate(n -> n < 0 ? n : n + 1) < 0 ? null : finish(function);
+        return begin() ? finish(function) : null;
+    }
+
+    /** The same; throws what closed makes if the handle is closed. */
+    public <T> T call(LongFunction<T> function, Supplier<? extends RuntimeException> closed) {
+        if (!begin()) {
+            throw closed.get();
+        }
+        return finish(function);
+    }
+
+    private boolean begin() {
+        return calls.getAndUpdate(n -> n < 0 ? n : n + 1) >= 0;
     }
 
     /** The last call: no other starts after it, though some may still be running. */

@@ -199,9 +199,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     }
 
     private <T> void call(LongFunction<T> function) {
-        if (handle.call(function) == null) {
-            throw released();
-        }
+        handle.call(function, this::released);
     }
 
     @Override

@@ -91,7 +91,7 @@ final class RedisLock implements HoldfastLock {
         try (hf_lock_options core = options.toCore(shared)) {
             long lock = client.call(session -> Core.hf_lock_open(session, name, owner, core));
             Handle opened = new Handle(lock, Core::hf_lock_close);
-            opened.whenDropped(this, opened::close);
+            client.own(this, opened);
             return opened;
         }
     }
@@ -258,7 +258,9 @@ final class RedisLock implements HoldfastLock {
     }
 
     private int count(Handle opened) {
-        return call(opened, lock -> (int) Core.hf_lock_count_as(lock, owner(true)));
+        Integer kept = opened.call(lock -> (int) Core.hf_lock_count_as(lock, owner(true)));
+        Reference.reachabilityFence(this);
+        return kept == null ? 0 : kept;
     }
 
     private synchronized Handle otherMode() {
@@ -737,7 +739,7 @@ final class RedisLock implements HoldfastLock {
     /** Keeps this object reachable until the call ends, so that no cleaner closes the handle. */
     private <T> T call(Handle opened, LongFunction<T> function) {
         try {
-            return opened.call(function);
+            return opened.call(function, Session::closed);
         } finally {
             Reference.reachabilityFence(this);
         }

@@ -14,7 +14,9 @@ import io.holdfast.internal.core.Threads;
 import io.holdfast.internal.core.hf_client_options;
 import java.lang.System.Logger.Level;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
@@ -35,6 +37,8 @@ final class Session {
     /** Another one of the same thread: what the one takes does not nest in what the other holds. */
     private final ThreadLocal<byte[]> holdOwner = ThreadLocal.withInitial(this::newOwner);
     private final ThreadWatch threads;
+    /** Of its locks: with the client they close, else the cleaner keeps them, and this class. */
+    private final Set<Handle> owned = ConcurrentHashMap.newKeySet();
     /** Not in use now. */
     private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
     /** Whether a thread has ever left a hold with the client, for unlock(). */
@@ -64,11 +68,12 @@ final class Session {
                                                 ? null
                                                 : () -> onTrouble.run(kind, holds, left, text)));
         ExitHook exit = this.exit;
+        Set<Handle> owned = this.owned;
         Handle handle =
                 new Handle(
                         pointer,
                         client -> {
-                            Supplier<Void> ending = () -> end(client, completions, actions, exit);
+                            Supplier<Void> ending = () -> end(client, completions, actions, owned, exit);
                             if (completions.isReader()) { // for whose end it would wait
                                 Threads.start("holdfast-close", ending::get);
                             } else {
@@ -125,9 +130,14 @@ final class Session {
 
     /** Gives the core's client back. */
     private static Void end(
-            long client, Completions completions, Actions actions, ExitHook exit) {
+            long client,
+            Completions completions,
+            Actions actions,
+            Set<Handle> owned,
+            ExitHook exit) {
         completions.close(client);
         actions.close();
+        owned.forEach(Handle::close);
         exit.remove();
         return null;
     }
@@ -145,6 +155,22 @@ final class Session {
         handle.close();
         exit.await(); // a JVM that ends now would leave leases behind
         threads.close();
+        freeBrakes();
+    }
+
+    /** Closes the handle with its holder, or with the client. */
+    void own(Object holder, Handle opened) {
+        Set<Handle> owned = this.owned;
+        owned.add(opened);
+        opened.whenDropped(
+                holder,
+                () -> {
+                    owned.remove(opened);
+                    opened.close();
+                });
+        if (handle.isClosed()) {
+            opened.close();
+        }
     }
 
     /** The calling thread as an owner, the same at every call. */
@@ -216,6 +242,15 @@ final class Session {
             if (brake.isOpen()) {
                 brakes.add(brake);
             }
+            if (handle.isClosed()) {
+                freeBrakes();
+            }
+        }
+    }
+
+    private void freeBrakes() {
+        for (Brake brake = brakes.poll(); brake != null; brake = brakes.poll()) {
+            brake.free();
         }
     }
 
@@ -224,14 +259,10 @@ final class Session {
     }
 
     <T> T call(LongFunction<T> function) {
-        T answer = handle.call(function);
-        if (answer == null) {
-            throw closed();
-        }
-        return answer;
+        return handle.call(function, Session::closed);
     }
 
-    private static ClosedException closed() {
+    static ClosedException closed() {
         return new ClosedException("the client is closed");
     }
 }
