@@ -105,7 +105,6 @@ static hf_status start_one(hf_round_kind kind, hf_hold *of, int64_t duration_ms,
     case HF_ROUND_REPLACE:
         return hf_hold_extend_start(of, duration_ms, HF_EXTEND_REPLACE, number);
     default:
-        hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
         return hf_hold_keep_start(of, duration_ms, number);
     }
 }
@@ -120,6 +119,7 @@ static void polled(hf_call *call, const hf_completion *completion) {
 void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
     hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, of, polled, mine);
     hf_status status = HF_ENOMEM;
+    hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
     if (call != NULL)
         status = start_one(mine->kind, of, duration_ms, hf_call_number(call));
     if (status == HF_OK) {

@@ -19,11 +19,12 @@
 
 /* --------------------------------------------------------- What they say */
 
+/* Released: by an earlier round, which had its master keep it. */
 static int64_t deadline_of(const hf_hold *hold) {
     if (hold == NULL)
         return INT64_MIN;
     hf_client_lock(hold->client);
-    int64_t deadline = hold->state == HF_STATE_HELD ? hold->validity.deadline : INT64_MIN;
+    int64_t deadline = hold->state != HF_STATE_LOST ? hold->validity.deadline : INT64_MIN;
     hf_client_unlock(hold->client);
     return deadline;
 }
@@ -320,14 +321,14 @@ static void doubted(void *context, hf_status status) {
     ballot->doubts = false;
     if (still_stands(ballot) && status == HF_OK)
         ask_missing(ballot, hf_now());
-    else if (status == HF_ELOST)
+    else if (status == HF_ELOST && !is_kept(ballot))
         lose_all(ballot);
 }
 
 /* A master does not know a vote any more. It may have come back empty; but a break may be under
- * way, at each master in turn, and to join again would undo that. */
+ * way, at each master in turn, and to join again would undo that. A keep asks them all anyway. */
 static void doubt(struct hf_ballot *ballot) {
-    if (ballot->doubts)
+    if (ballot->doubts || is_kept(ballot))
         return;
     ballot->join_ms = 0;
     ballot->doubts = true;

@@ -562,6 +562,92 @@ static void test_a_look_under_way_takes_no_keep_away(void **state) {
     hf_lock_close(lock);
 }
 
+/* Of a bare majority one has kept it already. */
+static void test_a_look_begun_during_a_keep_takes_it_not_away(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 10000, HF_OFF);
+    (void)state;
+    assert_true(hf_client_fd(ann) >= 0);
+    for (int ms = 0; ms < 5; ms++) {
+        alarm(200);
+        set_fault(2, CUT, true);
+        hf_hold *hold = acquire(lock);
+        set_fault(1, PAUSED, true);
+        assert_status(hf_hold_keep_start(hold, 3000, 1), HF_OK);
+        sleep_ms(ms);
+        assert_status(hf_hold_check_start(hold, 2), HF_OK);
+        sleep_ms(10);
+        set_fault(1, PAUSED, false);
+        for (int i = 0; i < 2; i++) {
+            hf_completion done = completion_within(ann, 3000);
+            assert_true(done.op == 2 || done.status == HF_OK);
+        }
+        hf_hold_close(hold);
+        set_fault(2, CUT, false);
+        sleep_ms(1500);
+        is_refused(lock);
+        sleep_ms(3000);
+    }
+    hf_lock_close(lock);
+}
+
+/* That master has lost its vote, and says so while another has kept its own, and the third has not
+ * answered. */
+static void test_a_master_that_has_forgotten_it_takes_no_keep_away(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++)
+        for (int ms = 0; ms < 45; ms += 4) {
+            alarm(200);
+            hf_hold *hold = acquire(lock);
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            servers_command(which, "DEL k");
+            set_fault((which + 1) % COUNT_OF_MASTERS, PAUSED, true);
+            assert_status(hf_hold_keep_start(hold, 3000, 1), HF_OK);
+            sleep_ms(ms);
+            set_fault((which + 1) % COUNT_OF_MASTERS, PAUSED, false);
+            assert_status(completion_within(ann, 3000).status, HF_OK);
+            hf_hold_close(hold);
+            sleep_ms(1500);
+            is_refused(lock);
+            sleep_ms(3000);
+        }
+    hf_lock_close(lock);
+}
+
+/* One master of a bare majority has kept it, and the other has it: that is a majority. */
+static void test_a_keep_without_an_answer_leaves_the_hold(void **state) {
+    enum { KEEPS, RELEASES, RENEWS, LOOKS, NEXTS };
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int next = 0; next < NEXTS; next++) {
+        set_fault(2, CUT, true);
+        hf_hold *hold = acquire(lock);
+        set_fault(1, CUT, true);
+        assert_status(hf_hold_keep(hold, 15000), HF_EUNKNOWN);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        assert_true(has_votes(hold, 2));
+        set_fault(1, CUT, false);
+        if (next == RELEASES) {
+            give_back(hold, HF_OK);
+            set_fault(2, CUT, false);
+            assert_given_back();
+            continue;
+        }
+        if (next == RENEWS)
+            assert_status(hf_hold_renew(hold), HF_OK);
+        if (next == LOOKS)
+            assert_status(hf_hold_check(hold), HF_OK);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        assert_status(hf_hold_keep(hold, 5000), HF_OK);
+        set_fault(2, CUT, false);
+        hf_hold_close(hold);
+        sleep_ms(3500);
+        is_refused(lock);
+        sleep_ms(15000); /* a copy of the first keep may have come after the second */
+    }
+    hf_lock_close(lock);
+}
+
 /* Two of the masters keep it at once, and one when it is asked again. */
 static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -1325,6 +1411,9 @@ int main(int count, char **words) {
         TEST(test_what_nests_is_kept_though_its_client_is_closed),
         TEST(test_nothing_nests_in_what_is_being_kept),
         TEST(test_a_look_under_way_takes_no_keep_away),
+        TEST(test_a_look_begun_during_a_keep_takes_it_not_away),
+        TEST(test_a_master_that_has_forgotten_it_takes_no_keep_away),
+        TEST(test_a_keep_without_an_answer_leaves_the_hold),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
         TEST(test_what_is_kept_again_is_kept_for_that_time),
         TEST(test_what_a_minority_keeps_goes_with_its_hold),
