@@ -134,12 +134,15 @@ static inline char *snapshot(const char *key) {
 
 /* ------------------------------------------------------------ The library */
 
-/* With patience for a machine that stands still for a second. */
-static inline hf_client *open_client(void) {
+/* With patience for a machine that stands still for seconds. */
+static inline hf_client *open_at(const char *url) {
+    hf_client_options patient = {.size = sizeof patient, .connect_timeout_ms = 10000};
     hf_client *client;
-    assert_status(hf_client_open(text("%s?connect_timeout=10", unix_url()), NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, &patient, &client), HF_OK);
     return client;
 }
+
+static inline hf_client *open_client(void) { return open_at(unix_url()); }
 
 /* The next completion; of no kind if none comes within that many ms. */
 static inline hf_completion completion_within(hf_client *client, int64_t within_ms) {

@@ -56,7 +56,7 @@ static int start_one(void **state) {
     if (open_folder(state) != 0 || read_rule(state) != 0)
         return 1;
     alarm(60);
-    nodes[0] = node_port();
+    nodes[0] = free_port();
     const char *port = number(nodes[0]), *path = text("%s/socket", folder);
     node_pids[0] = START("--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
                          "--unixsocket", path, "--cluster-enabled", "yes");

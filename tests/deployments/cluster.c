@@ -608,7 +608,7 @@ static void start_lone_node(int which) {
                   "lone-0.conf", "--rename-command", "SSUBSCRIBE", "");
         return;
     }
-    tls_port = node_port();
+    tls_port = free_port();
     lone_pids[which] =
         START("--port", port, "--save", "", "--cluster-enabled", "yes", "--cluster-config-file",
               "lone-1.conf", "--tls-port", number(tls_port), "--tls-cert-file", "good.pem",
@@ -626,7 +626,7 @@ static void start_lone(void) {
     drop(&good);
     for (int i = 0; i < LONE; i++) {
         do {
-            lone_ports[i] = node_port();
+            lone_ports[i] = free_port();
             start_lone_node(i);
         } while (!came_up(&lone_pids[i], lone_ports[i]));
         serve(lone_ports[i], 0, SLOTS - 1);

@@ -8,28 +8,6 @@ enum { MASTERS = 3, NODES = 2 * MASTERS, SLOTS = 16384 };
 static int nodes[NODES];
 static pid_t node_pids[NODES];
 
-static inline bool port_is_free(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    close(fd);
-    return is_free;
-}
-
-/* A port whose partner for the bus of the nodes is free too; neither is one that the
- * system gives to connections, so that they stay free for a node that comes back. */
-static inline int node_port(void) {
-    static unsigned seed;
-    if (seed == 0)
-        seed = (unsigned)getpid() * 2654435761U ^ (unsigned)now_ms();
-    for (;;) {
-        int port = 10000 + rand_r(&seed) % 12000;
-        if (port_is_free(port) && port_is_free(port + 10000))
-            return port;
-    }
-}
-
 /* False: it has ended, as another program took its port. */
 static inline bool came_up(pid_t *pid, int port) {
     for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(5)) {
@@ -111,7 +89,7 @@ static inline void await_cluster(void) {
 static inline void start_cluster(void) {
     for (int i = 0; i < NODES; i++) {
         do {
-            nodes[i] = node_port();
+            nodes[i] = free_port();
             start_node(i);
         } while (!came_up(&node_pids[i], nodes[i]));
     }

@@ -13,16 +13,25 @@ static int set_up(void **state) {
 
 #define PASSWORD "hunter2"
 
+/* The connect timeout where an answer comes at once, however slow the machine is; where none
+ * comes; and where one comes, but the undo gets none. And what a pause of the machine may add. */
+enum { PATIENT_MS = 20000, BRIEF_MS = 300, UNDONE_MS = 1000, SLACK_MS = 8000 };
+
 /* Open a client, which must fail in time; the message must not tell the password. */
-static void assert_refused(const char *url, hf_status status, const char *part) {
-    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 300};
+static void assert_refused_within(int64_t connect_ms, const char *url, hf_status status,
+                                  const char *part) {
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = connect_ms};
     hf_client *client = (hf_client *)&client;
     int64_t before = now_ms();
     assert_status(hf_client_open(url, &options, &client), status);
-    assert_in_range(now_ms() - before, 0, 1500);
+    assert_in_range(now_ms() - before, 0, BRIEF_MS + SLACK_MS);
     assert_null(client);
     assert_message(part);
     assert_null(strstr(hf_error_message(), PASSWORD));
+}
+
+static void assert_refused(const char *url, hf_status status, const char *part) {
+    assert_refused_within(PATIENT_MS, url, status, part);
 }
 
 /* -------------------------------------------------------------------- URLs */
@@ -120,9 +129,9 @@ static void test_a_host_that_does_not_answer_costs_the_connect_timeout(void **st
     int port, fillers[FILLERS], fd = listen_in_vain(&port, fillers);
     (void)state;
     int64_t before = now_ms();
-    assert_refused(text("redis://:" PASSWORD "@127.0.0.1:%d", port), HF_ECONNECT,
-                   text("cannot reach redis://127.0.0.1:%d", port));
-    assert_in_range(now_ms() - before, 290, 1500);
+    assert_refused_within(BRIEF_MS, text("redis://:" PASSWORD "@127.0.0.1:%d", port), HF_ECONNECT,
+                          text("cannot reach redis://127.0.0.1:%d", port));
+    assert_in_range(now_ms() - before, BRIEF_MS - 10, BRIEF_MS + SLACK_MS);
     for (size_t i = 0; i < COUNT(fillers); i++)
         close(fillers[i]);
     close(fd);
@@ -205,10 +214,16 @@ static void talk_echo(int fd) {
     while ((length = recv(fd, bytes, sizeof bytes, 0)) > 0)
         say(fd, bytes, (size_t)length);
 }
-static void talk_numbers(int fd) {
-    while (hear(fd))
-        tell(fd, ":5\r\n");
+/* Answer each request, of which several may come together. */
+static void answer_all(int fd, const char *reply) {
+    char bytes[4096];
+    ssize_t length;
+    while ((length = recv(fd, bytes, sizeof bytes, 0)) > 0)
+        for (ssize_t i = 0; i < length; i++)
+            if (bytes[i] == '*' && (i == 0 || bytes[i - 1] == '\n'))
+                tell(fd, reply);
 }
+static void talk_numbers(int fd) { answer_all(fd, ":5\r\n"); }
 
 static void test_what_is_no_redis_server_is_told_from_one_that_is_down(void **state) {
     static const struct {
@@ -237,10 +252,11 @@ static void test_what_is_no_redis_server_is_told_from_one_that_is_down(void **st
         fake server;
         print_message("%s\n", fakes[i].what);
         fake_start(&server, fakes[i].talk);
-        assert_refused(text("redis://127.0.0.1:%d", server.port), fakes[i].status,
-                       fakes[i].message);
-        assert_refused(text("redis://:" PASSWORD "@127.0.0.1:%d/1", server.port), fakes[i].status,
-                       "127.0.0.1");
+        int64_t ms = fakes[i].status == HF_ECONNECT ? BRIEF_MS : PATIENT_MS;
+        assert_refused_within(ms, text("redis://127.0.0.1:%d", server.port), fakes[i].status,
+                              fakes[i].message);
+        assert_refused_within(ms, text("redis://:" PASSWORD "@127.0.0.1:%d/1", server.port),
+                              fakes[i].status, "127.0.0.1");
         fake_stop(&server);
     }
 }
@@ -318,10 +334,7 @@ static void talk_well_at_first(void *unused, int fd) {
     }
 }
 
-static void talk_refusal(int fd) {
-    while (hear(fd))
-        tell(fd, "-ERR no such thing\r\n");
-}
+static void talk_refusal(int fd) { answer_all(fd, "-ERR no such thing\r\n"); }
 
 static void test_a_server_that_turns_bad_ends_no_call_later_than_promised(void **state) {
     static const struct {
@@ -341,7 +354,9 @@ static void test_a_server_that_turns_bad_ends_no_call_later_than_promised(void *
     };
     (void)state;
     for (size_t i = 0; i < COUNT(fakes); i++) {
-        hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 300};
+        bool answers = fakes[i].status != HF_EUNKNOWN;
+        hf_client_options options = {.size = sizeof options,
+                                     .connect_timeout_ms = answers ? UNDONE_MS : BRIEF_MS};
         hf_client *client;
         hf_lock *lock;
         hf_lock_info info = {.size = sizeof info};
@@ -349,16 +364,16 @@ static void test_a_server_that_turns_bad_ends_no_call_later_than_promised(void *
         print_message("%s\n", fakes[i].what);
         talk_badly = fakes[i].talk;
         fake_start_many(&server, talk_well_at_first, NULL); /* the undo has a connection, too */
-        assert_status(hf_client_open(text("redis://127.0.0.1:%d", server.port), &options, &client),
-                      HF_OK);
+        const char *url = text("redis://127.0.0.1:%d", server.port);
+        assert_soon(hf_client_open(url, &options, &client) == HF_OK);
         assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
         int64_t before = now_ms();
         assert_status(hf_lock_acquire(lock, 0, NULL), fakes[i].status);
-        assert_in_range(now_ms() - before, 0, 1500);
+        assert_in_range(now_ms() - before, 0, BRIEF_MS + SLACK_MS);
         assert_message(fakes[i].message);
         /* A request that changes nothing cannot have an unknown outcome. */
         hf_status look = hf_lock_inspect(lock, 0, &info, NULL);
-        assert_int_equal(look, fakes[i].status == HF_EUNKNOWN ? HF_ECONNECT : fakes[i].status);
+        assert_int_equal(look, answers ? fakes[i].status : HF_ECONNECT);
         assert_status(hf_lock_release(lock), HF_ENOTHELD);
         hf_lock_close(lock);
         hf_client_close(client);
@@ -407,9 +422,8 @@ static void stop_server(const own_server *server) {
 }
 
 static void assert_welcome(const char *url) {
-    hf_client *client;
+    hf_client *client = open_at(url);
     hf_lock *lock;
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
     assert_status(hf_lock_release(lock), HF_OK);
@@ -461,8 +475,7 @@ static void test_a_server_that_repeats_the_password_is_not_quoted(void **state) 
 }
 
 static void talk_password_back(int fd) {
-    while (hear(fd))
-        tell(fd, "-ERR no user has the password " PASSWORD "\r\n");
+    answer_all(fd, "-ERR no user has the password " PASSWORD "\r\n");
 }
 
 static void test_a_proxy_that_repeats_the_password_is_not_quoted(void **state) {
@@ -486,13 +499,12 @@ static void test_a_user_with_a_wrong_password_is_refused(void **state) {
 }
 
 static void test_a_user_who_lacks_a_permission_is_told_which(void **state) {
-    hf_client *client;
     hf_lock *lock;
     const char *path = unix_url() + strlen("unix://");
     (void)state;
     /* HELLO is not needed; EVALSHA is. */
     TELL("ACL SETUSER ann reset on >right ~* &* +@all -hello -evalsha");
-    assert_status(hf_client_open(text("unix://ann:right@%s", path), NULL, &client), HF_OK);
+    hf_client *client = open_at(text("unix://ann:right@%s", path));
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_ESERVER);
     assert_message("NOPERM");
@@ -503,12 +515,11 @@ static void test_a_user_who_lacks_a_permission_is_told_which(void **state) {
 }
 
 static void test_a_database_that_the_server_lacks_is_refused(void **state) {
-    hf_client *client;
     (void)state;
     assert_refused(text("%s?db=16", unix_url()), HF_ESERVER, "refused SELECT: ERR DB index");
     assert_refused(text("%s/16", tcp_url()), HF_ESERVER, "refused SELECT: ERR DB index");
     /* And the one that is asked for is used. */
-    assert_status(hf_client_open(text("%s/7", tcp_url()), NULL, &client), HF_OK);
+    hf_client *client = open_at(text("%s/7", tcp_url()));
     hf_lock *lock;
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
