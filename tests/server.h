@@ -144,6 +144,13 @@ static inline hf_client *open_at(const char *url) {
 
 static inline hf_client *open_client(void) { return open_at(unix_url()); }
 
+/* Count what the client has renewed by itself. */
+static inline int64_t renewals(hf_client *client) {
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    return stats.renewed;
+}
+
 /* The next completion; of no kind if none comes within that many ms. */
 static inline hf_completion completion_within(hf_client *client, int64_t within_ms) {
     hf_completion completion = {.size = sizeof completion};

@@ -51,8 +51,8 @@ static int set_up(void **state) {
     step_clock(0);
     tell(port, "FLUSHALL");
     const char *url = text("redis://127.0.0.1:%d", port);
-    assert_status(hf_client_open(url, NULL, &ann), HF_OK);
-    assert_status(hf_client_open(url, NULL, &ben), HF_OK);
+    ann = open_at(url);
+    ben = open_at(url);
     return 0;
 }
 
@@ -60,17 +60,15 @@ static int set_up(void **state) {
 
 static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state) { /* C16 */
     (void)state;
-    hf_lock *mine = lease_lock(ann, "stock", 1500, HF_ON),
-            *theirs = lease_lock(ben, "stock", 1500, HF_ON);
+    hf_lock *mine = lease_lock(ann, "stock", 6000, HF_ON),
+            *theirs = lease_lock(ben, "stock", 6000, HF_ON);
     hf_hold *hold, *next;
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
     step_clock(3600);
-    int64_t before = now_ms();
     assert_status(hf_lock_acquire(theirs, 0, &next), HF_OK); /* two holders */
     assert_true(hf_hold_fence(next) > hf_hold_fence(hold));  /* is what remains */
-    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);       /* at its next renewal */
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
-    assert_in_range(now_ms() - before, 0, 1000); /* at its next renewal */
     assert_status(hf_hold_release(hold), HF_ELOST);
     assert_status(hf_hold_check(next), HF_OK);
     assert_status(hf_hold_release(next), HF_OK);
@@ -82,19 +80,19 @@ static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state)
 
 static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **state) { /* C10 */
     (void)state;
-    hf_lock *mine = lease_lock(ann, "stock", 1500, HF_ON),
-            *theirs = lease_lock(ben, "stock", 1500, HF_ON);
+    hf_lock *mine = lease_lock(ann, "stock", 6000, HF_ON),
+            *theirs = lease_lock(ben, "stock", 6000, HF_ON);
     hf_hold *hold;
     step_clock(3600);
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
     step_clock(-3600);
     assert_status(hf_hold_check(hold), HF_OK);
     assert_status(hf_lock_acquire(theirs, 0, NULL), HF_EBUSY);
-    assert_in_range(hf_hold_remaining_ms(hold), 1, 1500);
-    sleep_ms(1000); /* renewed: the server's end of it is far away, ours is not */
-    assert_in_range(hf_hold_remaining_ms(hold), 1, 1500);
-    assert_status(hf_hold_extend(hold, 5000, 0), HF_OK);
-    assert_in_range(hf_hold_remaining_ms(hold), 1500, 6500);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 6000);
+    assert_soon(renewals(ann) > 0); /* the server's end of it is far away, ours is not */
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 6000);
+    assert_status(hf_hold_extend(hold, 60000, 0), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 50000, 66000);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     int64_t fence = hf_hold_fence(hold);
     assert_status(hf_hold_release(hold), HF_OK);
@@ -102,7 +100,7 @@ static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **st
     for (int i = 0; i < 20; i++) {
         assert_status(hf_lock_acquire(i % 2 ? mine : theirs, 0, &hold), HF_OK);
         assert_true(hf_hold_fence(hold) > fence);
-        assert_in_range(hf_hold_remaining_ms(hold), 1000, 1500);
+        assert_in_range(hf_hold_remaining_ms(hold), 1, 6000);
         fence = hf_hold_fence(hold);
         assert_status(hf_hold_release(hold), HF_OK);
         hf_hold_close(hold);
@@ -166,7 +164,7 @@ static void wait_over_a_step(int from, int to) {
     int64_t released_at = now_ms();
     pthread_join(w.thread, NULL);
     assert_status(w.status, HF_OK);
-    assert_in_range(w.done_at - released_at + 1, 0, 4000); /* a re-check at the latest */
+    assert_in_range(w.done_at - released_at + 1, 0, 9000); /* a re-check at the latest */
     assert_in_range(hf_hold_remaining_ms(w.hold), 1, 10000);
     assert_status(hf_hold_check(w.hold), HF_OK);
     assert_status(hf_hold_release(w.hold), HF_OK);

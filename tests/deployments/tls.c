@@ -52,7 +52,7 @@ static int start_all(void **state) {
     for (int i = 0; i < SERVERS; i++) {
         hf_client *client = NULL;
         hf_status status;
-        int64_t until = now_ms() + 10000;
+        int64_t until = now_ms() + 25000;
         do {
             sleep_ms(20);
             status = hf_client_open(
@@ -76,7 +76,7 @@ static int stop_all(void **state) {
 
 static int afresh(void **state) {
     (void)state;
-    alarm(30);
+    alarm(60);
     return 0;
 }
 
@@ -85,14 +85,14 @@ static int afresh(void **state) {
 static hf_client *client;
 
 static hf_status open_with(int which, const char *host, const char *options) {
-    return hf_client_open(
-        text("rediss://%s:%d?tls_ca=%s/ca.pem%s", host, ports[which], folder, options), NULL,
-        &client);
+    return hf_client_open(text("rediss://%s:%d?connect_timeout=10&tls_ca=%s/ca.pem%s", host,
+                               ports[which], folder, options),
+                          NULL, &client);
 }
 
 static void *wait_for_it(void *lock) {
     hf_hold *hold;
-    hf_status status = hf_lock_acquire(lock, 10000, &hold);
+    hf_status status = hf_lock_acquire(lock, 25000, &hold);
     if (status == HF_OK)
         status = hf_hold_release(hold);
     hf_hold_close(hold);
@@ -101,7 +101,7 @@ static void *wait_for_it(void *lock) {
 
 /* A pair, a wait that a grant ends, and a renewal: pool, subscription and keeper. */
 static void use(void) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 900, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 4500, .renew = HF_ON};
     hf_lock *lock;
     hf_hold *hold;
     pthread_t waiter;
@@ -111,7 +111,7 @@ static void use(void) {
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_int_equal(pthread_create(&waiter, NULL, wait_for_it, lock), 0);
     assert_soon(hf_client_stats(client, &stats) == HF_OK && stats.waiting == 1 &&
-                stats.renewed > 3);
+                stats.renewed > 0);
     assert_status(hf_hold_release(hold), HF_OK);
     pthread_join(waiter, &waited);
     assert_int_equal((intptr_t)waited, HF_OK);
@@ -145,7 +145,7 @@ static void test_threads_share_encrypted_connections(void **state) {
     void *done;
     hf_stats stats = {.size = sizeof stats};
     (void)state;
-    assert_status(open_with(GOOD, local_host(), ""), HF_OK);
+    assert_status(open_with(GOOD, local_host(), "&command_timeout=12"), HF_OK);
     for (int i = 0; i < THREADS; i++) {
         const char *name = text("shared %d", i % NAMES);
         assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &locks[i]), HF_OK);
@@ -168,7 +168,7 @@ static void test_a_large_result_goes_over_a_full_socket(void **state) {
     size_t length;
     hf_hold *hold;
     (void)state;
-    assert_status(open_with(GOOD, local_host(), "&connect_timeout=12&command_timeout=12"), HF_OK);
+    assert_status(open_with(GOOD, local_host(), "&command_timeout=12"), HF_OK);
     hf_lock *lock = open_lock(client, "large", NULL, NULL);
     assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_OK);
     kill(servers[GOOD], SIGSTOP);
@@ -253,7 +253,7 @@ static void test_files_that_cannot_be_used_are_named(void **state) {
 }
 
 /* Opens the client in a process whose terminal is this one, and ends. */
-static void open_at(const char *terminal) {
+static void open_on(const char *terminal) {
     if (setsid() < 0 || ioctl(open(terminal, O_RDWR), TIOCSCTTY, 0) != 0)
         _exit(2);
     const char *files = text("&tls_cert=%s/user.pem&tls_key=%s/secret.key", folder, folder);
@@ -277,7 +277,7 @@ static void test_a_key_with_a_password_asks_no_terminal(void **state) {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0)
-        open_at(terminal);
+        open_on(terminal);
     struct pollfd asks = {.fd = master, .events = POLLIN};
     for (pid_t ended = 0; ended == 0; ended = waitpid(child, &status, WNOHANG))
         if (poll(&asks, 1, 10) > 0 && (asks.revents & POLLIN) != 0) {
@@ -306,7 +306,7 @@ static void test_plain_and_encrypted_do_not_mix_and_say_so(void **state) {
     assert_status(hf_client_open(text("rediss://%s", plain), &options, &client), HF_ECONNECT);
     assert_message("cannot log in to rediss://");
     assert_message(": if the server does not speak TLS, the URL must begin with redis, not rediss");
-    assert_in_range(now_ms() - before, 0, 5000);
+    assert_in_range(now_ms() - before, 0, 20000);
 }
 
 static void test_tls_options_need_the_scheme(void **state) {
