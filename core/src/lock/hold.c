@@ -65,6 +65,7 @@ typedef struct operation {
     /* Called at the end of what was started, in place of a completion; or NULL. */
     void (*over)(void *context);
     void *context;
+    hf_news *news; /* of what was started */
 
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
@@ -86,6 +87,8 @@ typedef struct operation {
     /* At several masters: */
     hf_round_kind round;
     int64_t floor; /* of one that is confirmed */
+    hf_error *why; /* of a thread, which waits until `settled` is 1; NULL: it was started */
+    int settled;
 } operation;
 
 static void drop_operation(operation *mine) {
@@ -93,6 +96,7 @@ static void drop_operation(operation *mine) {
         hf_hold_drop(mine->hold);
     if (mine->other != NULL)
         hf_hold_drop(mine->other);
+    hf_news_free(mine->news);
 }
 
 /* Send the requests on this thread. */
@@ -117,7 +121,7 @@ static hf_status run(operation *mine, int64_t deadline) {
 }
 
 static hf_status ask_masters(operation *mine);
-static hf_status start_masters_locked(const operation *given, int64_t number);
+static hf_status poll_masters(operation *mine);
 
 static hf_status perform_until(operation *mine, int64_t deadline) {
     hf_request request;
@@ -135,32 +139,26 @@ static hf_status perform_until(operation *mine, int64_t deadline) {
 }
 
 /* Tell how an operation that was started has ended. */
-static void tell_locked(const operation *mine, hf_news **news) {
+static void tell_locked(operation *mine) {
     if (mine->over != NULL) {
         mine->over(mine->context);
         return;
     }
-    hf_completion completion = (*news)->completion;
+    hf_completion completion = mine->news->completion;
     completion.status = mine->status;
-    hf_tell_locked(mine->hold->client, news, &completion);
+    hf_tell_locked(mine->hold->client, &mine->news, &completion);
 }
 
-static hf_status number_locked(const operation *mine, int64_t number, hf_news *news) {
-    return mine->over == NULL ? hf_started_locked(mine->hold->client, number, news) : HF_OK;
-}
-
-/* An operation that the keeper carries out. */
+/* An operation that the keeper carries out, by this task or with all masters. */
 typedef struct started {
     hf_task task;
     operation operation; /* with a reference of its hold */
     bool unclear;        /* it is over, and the server is asked what is missing */
-    hf_news *news;
 } started;
 
 static void drop_started(hf_task *task) {
     started *mine = HF_OF(started, task, task);
     drop_operation(&mine->operation);
-    hf_news_free(mine->news);
     hf_hold_drop(mine->operation.hold);
 }
 
@@ -174,13 +172,11 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
     task->again = next == AGAIN;
     mine->unclear = task->unclear = next == UNCLEAR;
     if (next == OVER)
-        tell_locked(op, &mine->news);
+        tell_locked(op);
 }
 
 static hf_status start_locked(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
-    if (client->quorum != NULL)
-        return start_masters_locked(given, number);
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
     hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
@@ -189,19 +185,19 @@ static hf_status start_locked(const operation *given, int64_t number) {
         free(task);
         return hf_fail(HF_ENOMEM, "no memory");
     }
-    started *mine = HF_OF(started, task, task);
+    operation *mine = &HF_OF(started, task, task)->operation;
+    *mine = *given;
     mine->news = news;
-    mine->operation = *given;
-    mine->operation.request = &task->request;
+    mine->request = &task->request;
     task->explains = true;
     hf_hold_grab(given->hold);
-    hf_status status = number_locked(given, number, news);
+    hf_status status = mine->over == NULL ? hf_started_locked(client, number, news) : HF_OK;
     if (status == HF_OK)
-        status = mine->operation.begin(&mine->operation);
-    if (status == HF_OK)
-        hf_task_submit(&client->links, task, hf_client_patience(client));
-    else
+        status = client->quorum != NULL ? poll_masters(mine) : mine->begin(mine);
+    if (status != HF_OK)
         hf_task_free(task);
+    else if (client->quorum == NULL)
+        hf_task_submit(&client->links, task, hf_client_patience(client));
     return status;
 }
 
@@ -792,41 +788,26 @@ static hf_status begin_masters(operation *mine) {
     return HF_OK;
 }
 
-/* By a thread that waits, or as something that was started. */
-typedef struct masters {
-    operation operation;
-    int over; /* the thread waits for 1 */
-    hf_error error;
-    hf_news *news; /* of what was started */
-} masters;
-
-static void told_thread(void *context, hf_status status) {
-    masters *mine = context;
-    settle_masters(&mine->operation, status);
-    mine->error = *hf_error_last();
-    int *over = &mine->over;
-    __atomic_store_n(over, 1, __ATOMIC_RELEASE);
-    hf_wake(over);
+static void settled(void *context, hf_status status) {
+    operation *mine = context;
+    settle_masters(mine, status);
+    if (mine->why == NULL) {
+        tell_locked(mine);
+        hf_task_free(&HF_OF(started, operation, mine)->task);
+        return;
+    }
+    *mine->why = *hf_error_last();
+    int *word = &mine->settled;
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    hf_wake(word);
 }
 
-static void drop_masters(masters *mine) {
-    drop_operation(&mine->operation);
-    hf_news_free(mine->news);
-    free(mine);
-}
-
-static void told_start(void *context, hf_status status) {
-    masters *mine = context;
-    settle_masters(&mine->operation, status);
-    tell_locked(&mine->operation, &mine->news);
-    drop_masters(mine);
-}
-
-static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), void *context) {
+/* HF_OK: it may be over, and gone, by now. */
+static hf_status poll_masters(operation *mine) {
     hf_status status = begin_masters(mine);
     if (status == HF_OK)
         status = mine->hold->client->quorum->ways->poll(mine->hold, mine->round, mine->duration_ms,
-                                                        told, context);
+                                                        settled, mine);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
         mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
     else if (status != HF_OK && mine->keeps)
@@ -835,37 +816,22 @@ static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), 
 }
 
 /* Its end is bounded: each of the masters' clients gives up in time. */
-static hf_status ask_masters(operation *given) {
-    hf_client *client = given->hold->client;
-    masters mine = {.operation = *given};
+static hf_status ask_masters(operation *mine) {
+    hf_client *client = mine->hold->client;
+    hf_error why;
+    mine->why = &why;
     hf_client_lock(client);
     hf_status status = hf_thread_start_locked(client);
     if (status == HF_OK)
-        status = poll_masters(&mine.operation, told_thread, &mine);
+        status = poll_masters(mine);
     hf_client_unlock(client);
-    while (status == HF_OK && __atomic_load_n(&mine.over, __ATOMIC_ACQUIRE) == 0)
-        hf_sleep_while(&mine.over, 0, 60000);
+    while (status == HF_OK && __atomic_load_n(&mine->settled, __ATOMIC_ACQUIRE) == 0)
+        hf_sleep_while(&mine->settled, 0, 60000);
     if (status == HF_OK) {
-        status = mine.operation.status;
-        hf_error_set(&mine.error);
+        status = mine->status;
+        hf_error_set(&why);
     }
-    drop_operation(&mine.operation);
-    return status;
-}
-
-static hf_status start_masters_locked(const operation *given, int64_t number) {
-    hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
-    masters *mine = calloc(1, sizeof *mine);
-    if (mine == NULL || (mine->news = hf_news_new(&completion)) == NULL) {
-        free(mine);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    mine->operation = *given;
-    hf_status status = number_locked(given, number, mine->news);
-    if (status == HF_OK)
-        status = poll_masters(&mine->operation, told_start, mine);
-    if (status != HF_OK)
-        drop_masters(mine);
+    drop_operation(mine);
     return status;
 }
 
