@@ -802,11 +802,9 @@ hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how) {
 }
 
 int64_t hf_op_score(hf_client *client, int64_t number) {
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     const hf_news *news = hf_news_find_locked(client, number);
-    int64_t score = news != NULL && news->op != NULL ? news->op->score : 0;
-    hf_client_unlock(client);
-    return score;
+    return news != NULL && news->op != NULL ? news->op->score : 0;
 }
 
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
@@ -818,9 +816,8 @@ hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeo
     hf_status status = hf_acquire_prepare(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
-    hf_client_lock(lock->client);
+    HF_HOLDING_CLIENT(lock->client);
     status = start_acquire_locked(lock->client, hold, timeout_ms, op_number, flags);
-    hf_client_unlock(lock->client);
     if (status != HF_OK)
         hf_hold_drop(hold);
     return status;
@@ -836,7 +833,7 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     hf_status status = hf_client_check(client);
     if (status != HF_OK)
         return status;
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     const hf_news *news = hf_news_find_locked(client, op_number);
     hf_op *op = news != NULL ? news->op : NULL;
     if (op == NULL || (op->queue == NULL && op->ballot == NULL))
@@ -847,6 +844,5 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
         withdraw_op(op, HF_ECANCELED);
     if (op != NULL && status == HF_ENOTHELD) /* it is confirmed, and may be one of several */
         op->canceled = true;
-    hf_client_unlock(client);
     return status;
 }

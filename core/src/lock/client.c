@@ -32,7 +32,10 @@ void hf_client_drop(hf_client *client) {
         client->destroy(client);
 }
 
-void hf_client_lock(hf_client *client) { pthread_mutex_lock(&client->mutex); }
+hf_client *hf_client_lock(hf_client *client) {
+    pthread_mutex_lock(&client->mutex);
+    return client;
+}
 
 void hf_client_unlock(hf_client *client) {
     int told[HF_TOLD_MAX];

@@ -94,9 +94,13 @@ void hf_owner_quote(const char *text, size_t length, char *to, size_t capacity);
 hf_client *hf_client_keep(hf_client *client);
 void hf_client_drop(hf_client *client);
 
-void hf_client_lock(hf_client *client);
+hf_client *hf_client_lock(hf_client *client);
 /* Let the mutex go, and only then wake whoever has been told something. */
 void hf_client_unlock(hf_client *client);
+/* Hold it to the end of the block. */
+#define HF_HOLDING_CLIENT(which)                                                                   \
+    hf_client *locked_ __attribute__((cleanup(hf_client_let_go), unused)) = hf_client_lock(which)
+static inline void hf_client_let_go(hf_client *const *held) { hf_client_unlock(*held); }
 /* Set the event with this `to` in hf_client_unlock(): a thread is to wake up then. */
 void hf_client_tell_locked(hf_client *client, int fd);
 

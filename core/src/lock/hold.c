@@ -16,26 +16,21 @@
 int hf_hold_cause(const hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return HF_CAUSE_NONE;
-    int64_t now = hf_now();
-    hf_client_lock(hold->client);
-    int cause = hold->cause;
-    if (cause == HF_CAUSE_NONE && hf_hold_state_now(hold, now) == HF_STATE_LOST)
-        cause = hf_loss_cause(hold);
-    hf_client_unlock(hold->client);
-    return cause;
+    HF_HOLDING_CLIENT(hold->client);
+    bool over = hold->cause == HF_CAUSE_NONE && hf_hold_state_now(hold, hf_now()) == HF_STATE_LOST;
+    return over ? hf_loss_cause(hold) : hold->cause;
 }
 
 size_t hf_hold_votes(const hf_hold *hold, size_t *masters_out) {
     size_t votes = 0, masters = 1;
     if (hold != NULL && !hf_client_inherited(hold->client)) {
-        hf_client_lock(hold->client);
+        HF_HOLDING_CLIENT(hold->client);
         if (hold->client->quorum != NULL) {
             masters = hold->client->quorum->count;
             votes = hold->client->quorum->ways->votes(hold);
         } else {
             votes = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
         }
-        hf_client_unlock(hold->client);
     }
     if (masters_out != NULL)
         *masters_out = masters;
@@ -209,10 +204,8 @@ static hf_status perform(operation *mine, int64_t number) {
         return perform_until(mine, hf_client_patience(mine->hold->client));
     if (number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_client_lock(mine->hold->client);
-    hf_status status = start_locked(mine, number);
-    hf_client_unlock(mine->hold->client);
-    return status;
+    HF_HOLDING_CLIENT(mine->hold->client);
+    return start_locked(mine, number);
 }
 
 /* --------------------------------------------------------------- Release */
@@ -402,9 +395,8 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
         mine.unknown = true;
         perform_until(&mine, deadline);
     } else {
-        hf_client_lock(hold->client);
+        HF_HOLDING_CLIENT(hold->client);
         hf_hold_give_up_locked(hold);
-        hf_client_unlock(hold->client);
     }
     hf_error_set(&error);
 }
@@ -864,10 +856,9 @@ hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
 }
 
 void hf_hold_take_up(hf_hold *hold) {
-    hf_client_lock(hold->client);
+    HF_HOLDING_CLIENT(hold->client);
     if (hold->state == HF_STATE_RELEASED)
         hold->state = HF_STATE_HELD;
-    hf_client_unlock(hold->client);
 }
 
 hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
@@ -881,9 +872,8 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
         if (status != HF_OK)
             return status;
     }
-    hf_client_lock(hold->client);
+    HF_HOLDING_CLIENT(hold->client);
     hold->least_until = duration_ms > 0 ? hf_after(hold->began_at, duration_ms) : 0;
-    hf_client_unlock(hold->client);
     return HF_OK;
 }
 
@@ -894,11 +884,9 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
 static int64_t least_left_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_check(hold->client) != HF_OK)
         return 0;
-    hf_client_lock(hold->client);
+    HF_HOLDING_CLIENT(hold->client);
     int64_t now = hf_now(), left_ms = hf_until(hf_later(hold->least_until, hold->owed_until), now);
-    bool held = hf_hold_state_now(hold, now) == HF_STATE_HELD;
-    hf_client_unlock(hold->client);
-    return held ? left_ms : 0;
+    return hf_hold_state_now(hold, now) == HF_STATE_HELD ? left_ms : 0;
 }
 
 static hf_status release(hf_hold *hold, int64_t number) {
@@ -953,10 +941,8 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     status = claim_now(hold);
     if (status != HF_OK)
         return status;
-    hf_client_lock(hold->client);
-    status = leave_locked(hold, HF_NEVER, "handed over"); /* the other side knows of no doubt */
-    hf_client_unlock(hold->client);
-    return status;
+    HF_HOLDING_CLIENT(hold->client);
+    return leave_locked(hold, HF_NEVER, "handed over"); /* the other side knows of no doubt */
 }
 
 /* What a token says, in its bytes. */
@@ -1001,13 +987,12 @@ static hf_status adopt(hf_hold *hold) {
         status = perform(&mine, ON_THIS_THREAD);
     if (status != HF_OK)
         return status;
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     status = hf_table_add_locked(client, hold, false);
     if (status == HF_OK) {
         hf_renewal_first_locked(hold);
         hold->counts_since = hf_now();
     }
-    hf_client_unlock(client);
     return status;
 }
 

@@ -330,22 +330,19 @@ int hf_hold_state(const hf_hold *hold) {
     if (hf_client_inherited(hold->client))
         return HF_STATE_LOST;
     int64_t now = hf_now();
-    hf_client_lock(hold->client);
-    int state = hf_hold_state_now(hold, now);
-    hf_client_unlock(hold->client);
-    return state;
+    HF_HOLDING_CLIENT(hold->client);
+    return hf_hold_state_now(hold, now);
 }
 
 int64_t hf_hold_remaining_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return 0;
-    hf_client_lock(hold->client);
-    int64_t now = hf_now(), remaining = 0; /* not before it had the mutex, perhaps long after */
+    HF_HOLDING_CLIENT(hold->client);
+    int64_t now = hf_now(); /* not before it had the mutex, perhaps long after */
     int64_t deadline = deadline_of(hold);
-    if (hf_hold_state_now(hold, now) == HF_STATE_HELD)
-        remaining = deadline == HF_NO_DEADLINE ? HF_NEVER : (deadline - now) / HF_MS;
-    hf_client_unlock(hold->client);
-    return remaining;
+    if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
+        return 0;
+    return deadline == HF_NO_DEADLINE ? HF_NEVER : (deadline - now) / HF_MS;
 }
 
 /* ----------------------------------------------------------------- Table */

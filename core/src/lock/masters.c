@@ -50,12 +50,11 @@ void hf_call_abandon(hf_call **of) {
 }
 
 void hf_vote_give_up(hf_hold *vote) {
-    hf_client_lock(vote->client);
+    HF_HOLDING_CLIENT(vote->client);
     if (vote->state == HF_STATE_RELEASED)
         hf_undo_locked(vote);
     else
         hf_hold_give_up_locked(vote);
-    hf_client_unlock(vote->client);
 }
 
 void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {

@@ -373,11 +373,8 @@ const char *hf_client_warning(const hf_client *client) {
 }
 
 int hf_client_fd(hf_client *client) {
-    hf_status status = hf_client_check(client);
-    if (status != HF_OK)
+    if (hf_client_check(client) != HF_OK)
         return -1;
-    hf_client_lock(client);
-    status = hf_losses_tell_locked(client);
-    hf_client_unlock(client);
-    return status == HF_OK ? hf_completions_fd(client) : -1;
+    HF_HOLDING_CLIENT(client);
+    return hf_losses_tell_locked(client) == HF_OK ? hf_completions_fd(client) : -1;
 }

@@ -45,9 +45,8 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
     if (status != HF_OK)
         return status;
     status = hf_hold_release(hold);
-    hf_client_lock(lock->client);
+    HF_HOLDING_CLIENT(lock->client);
     hold->kept = hf_hold_is_listed(hold); /* it could not be kept, and is to be released again */
-    hf_client_unlock(lock->client);
     hf_hold_drop(hold);
     return status;
 }
@@ -60,10 +59,9 @@ int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_le
         hf_lock_choose_owner(lock, owner, owner_len, true, &chosen) != HF_OK)
         return 0;
     int64_t count = 0, now = hf_now();
-    hf_client_lock(lock->client);
+    HF_HOLDING_CLIENT(lock->client);
     for (const hf_hold *hold = NULL;
          (hold = hf_table_next_locked(lock->client, lock->names, &chosen.holder, hold)) != NULL;)
         count += hf_hold_state_now(hold, now) == HF_STATE_HELD;
-    hf_client_unlock(lock->client);
     return count;
 }

@@ -53,10 +53,9 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     freeReplyObject(answer.reply);
     if (!good)
         return hf_unexpected("claim");
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
     hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
-    hf_client_unlock(client);
     return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
 }
 

@@ -363,11 +363,10 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
                                        : hf_fail(HF_ENOMEM, "no memory");
         hf_explain_lock(i);
     }
-    hf_client_lock(locks[0]->client);
+    HF_HOLDING_CLIENT(locks[0]->client);
     if (status == HF_OK)
         status = start_group_locked(mine, op);
     if (status != HF_OK)
         free_group(mine);
-    hf_client_unlock(locks[0]->client);
     return status;
 }

@@ -23,10 +23,8 @@
 static int64_t deadline_of(const hf_hold *hold) {
     if (hold == NULL)
         return INT64_MIN;
-    hf_client_lock(hold->client);
-    int64_t deadline = hold->state != HF_STATE_LOST ? hold->validity.deadline : INT64_MIN;
-    hf_client_unlock(hold->client);
-    return deadline;
+    HF_HOLDING_CLIENT(hold->client);
+    return hold->state != HF_STATE_LOST ? hold->validity.deadline : INT64_MIN;
 }
 
 int64_t hf_votes_deadline(const struct hf_ballot *ballot) {
@@ -60,12 +58,11 @@ static void share_renewal(const struct hf_ballot *ballot) {
         int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
         if (of == NULL || (of->terms.renew == renew && of->validity.end == end))
             continue;
-        hf_client_lock(of->client);
+        HF_HOLDING_CLIENT(of->client);
         of->terms.renew = renew;
         of->validity.end = HF_NO_DEADLINE;
         hf_validity_end_by(&of->validity, end);
         hf_renewal_plan_locked(of);
-        hf_client_unlock(of->client);
     }
 }
 
@@ -543,9 +540,8 @@ void hf_votes_close(struct hf_ballot *ballot) {
         hf_hold *of = ballot->votes[i].hold;
         if (of == NULL || ballot->holds->owed_until <= of->keeps_until)
             continue;
-        hf_client_lock(of->client);
+        HF_HOLDING_CLIENT(of->client);
         of->keeps_until = ballot->holds->owed_until;
-        hf_client_unlock(of->client);
     }
     hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_STAYS);
     ballot->doubts = false;

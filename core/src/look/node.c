@@ -44,23 +44,19 @@ hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_
 }
 
 hf_status hf_node_new_id(hf_client *client, char *id) {
-    hf_client_lock(client);
-    hf_status status = hf_client_new_id_locked(client, id);
-    hf_client_unlock(client);
-    return status;
+    HF_HOLDING_CLIENT(client);
+    return hf_client_new_id_locked(client, id);
 }
 
 void hf_node_bury(hf_client *client, hf_names *names, const char *id) {
     hf_ask ask = {.id = id};
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     hf_undo_bury_locked(client, names, &ask, false);
-    hf_client_unlock(client);
 }
 
 void hf_node_kick(hf_client *client, hf_names *names) {
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     hf_kick_locked(client, names);
-    hf_client_unlock(client);
 }
 
 int hf_node_next(hf_transport *transport, int node) {
