@@ -72,11 +72,11 @@ static input *answers; /* what a caller's request is answered with */
 static bool clustered;
 static unsigned changes; /* of the map of a Cluster */
 
-hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
-                                   int64_t deadline, hf_answer *answer);
+hf_status __wrap_hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
+                                   hf_answer *answer);
 void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *request,
                                  int64_t deadline);
-void __wrap_hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+void __wrap_hf_flush(hf_transport *transport, hf_request *const *requests, size_t count,
                      int64_t deadline);
 hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node);
 int __wrap_hf_discovery_node(const hf_discovery *discovery, unsigned slot);
@@ -88,8 +88,8 @@ int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *
 void __wrap_hf_discovery_look(hf_discovery *discovery);
 void __wrap_hf_pool_drop(hf_pool *pool, int node);
 
-hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
-                                   int64_t deadline, hf_answer *answer) {
+hf_status __wrap_hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
+                                   hf_answer *answer) {
     (void)transport, (void)request, (void)deadline;
     memset(answer, 0, sizeof *answer);
     answer->sent_at = hf_now();
@@ -115,7 +115,7 @@ void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *requ
     (void)transport, (void)request, (void)deadline;
 }
 
-void __wrap_hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+void __wrap_hf_flush(hf_transport *transport, hf_request *const *requests, size_t count,
                      int64_t deadline) {
     (void)transport, (void)requests, (void)count, (void)deadline;
 }

@@ -1306,21 +1306,20 @@ static void test_a_refused_key_is_told_from_a_refused_command(void **state) {
 static void test_a_release_has_a_form_with_one_key(void **state) {
     enum { PLAIN, UNKNOWN, BURY, LEAVE, CANCEL, FORMS };
     hf_names *names = names_of("x{b}");
-    hf_request whole, alone;
+    hf_request request;
     (void)state;
     for (int form = 0; form < FORMS; form++) {
         hf_ask ask = form == LEAVE ? waiter_of("me", "hf:" CLIENT) : ask_of("me", 2);
         if (form == CANCEL)
-            hf_request_cancel(&whole, names, &ask, false);
+            hf_request_cancel(&request, names, &ask, false);
         else
-            hf_request_release(&whole, names, &ask, form == UNKNOWN ? 0 : 7, form == BURY);
-        bool good = hf_request_alone(&alone, &whole);
-        assert_int_equal(good, form == PLAIN);
-        if (good) {
-            assert_int_equal(alone.slot, names->slot);
-            ASSERT_WORDS(&alone, &hf_script_leave, 1, "x{b}", ID, "0000000000000007");
-        }
-        hf_request_free(&whole);
+            hf_request_release(&request, names, &ask, form == UNKNOWN ? 0 : 7, form == BURY);
+        assert_int_equal(hf_request_alone(&request), form == PLAIN);
+        assert_int_equal(request.slot, names->slot);
+        if (form == PLAIN)
+            ASSERT_WORDS(&request, &hf_script_leave, 1, "x{b}", ID, "0000000000000007");
+        else
+            hf_request_free(&request);
     }
     hf_names_drop(names);
 }
@@ -1359,13 +1358,12 @@ static void test_a_call_that_is_made_once_is_told_of(void **state) {
 
 static void test_a_look_at_the_holders_needs_one_key(void **state) {
     hf_names *names = names_of("x{b}");
-    hf_request whole, alone;
+    hf_request request;
     (void)state;
-    hf_request_inspect(&whole, names, 0, 100, false);
-    assert_true(hf_request_alone(&alone, &whole));
-    assert_int_equal(alone.slot, names->slot);
-    ASSERT_WORDS(&alone, &hf_script_inspect, 1, "x{b}", "0", "100");
-    hf_request_free(&whole);
+    hf_request_inspect(&request, names, 0, 100, false);
+    assert_true(hf_request_alone(&request));
+    assert_int_equal(request.slot, names->slot);
+    ASSERT_WORDS(&request, &hf_script_inspect, 1, "x{b}", "0", "100");
     hf_names_drop(names);
 }
 

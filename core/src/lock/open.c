@@ -250,7 +250,7 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
 static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
     int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
     hf_request last[HF_FLUSH_MAX];
-    const hf_request *requests[HF_FLUSH_MAX];
+    hf_request *requests[HF_FLUSH_MAX];
     const hf_item *task = tasks->first, *hold = ended->first;
     while (task != NULL || hold != NULL) {
         size_t count = 0, made = 0;

@@ -78,7 +78,7 @@ static void start_question(hf_heard *from) {
 }
 
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
-                      hf_status (*ask)(hf_client *master, const hf_request *request,
+                      hf_status (*ask)(hf_client *master, hf_request *request,
                                        redisReply **reply)) {
     int64_t began = hf_now(), until = hf_after(began, client->transport->connect_ms);
     of->ask = ask;
@@ -148,7 +148,7 @@ bool hf_quorum_is_fatal(hf_status status) {
            status == HF_EPROTOCOL;
 }
 
-static hf_status log_in(hf_client *master, const hf_request *request, redisReply **reply) {
+static hf_status log_in(hf_client *master, hf_request *request, redisReply **reply) {
     hf_connection *connection = NULL;
     hf_status status =
         hf_discovery_connect(master->transport->discovery, 0, HF_NO_DEADLINE, &connection);

@@ -106,7 +106,7 @@ typedef struct hf_gathering {
     int answers;    /* wakes the caller */
     bool over;      /* no thread hears what is answered now */
     size_t masters;
-    hf_status (*ask)(hf_client *master, const hf_request *request, redisReply **reply);
+    hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
     hf_heard from[HF_MASTERS_MAX];
 } hf_gathering;
 
@@ -115,8 +115,7 @@ hf_gathering *hf_gathering_new(const hf_client *client);
 /* Ask, and wait until all have answered, or a majority has and the others are late. Without the
  * mutex. */
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
-                      hf_status (*ask)(hf_client *master, const hf_request *request,
-                                       redisReply **reply));
+                      hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply));
 /* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them, which
  * says nothing of that master. */
 hf_status hf_gathering_lacks(const hf_gathering *of);

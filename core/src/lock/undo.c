@@ -247,9 +247,8 @@ bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     return true;
 }
 
-void hf_undo_now(const hf_hold *hold, const hf_request *left, int64_t deadline) {
-    hf_request release;
-    const hf_request *requests[] = {left != NULL ? left : &release};
+void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline) {
+    hf_request release, *requests[] = {left != NULL ? left : &release};
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&release, hold, true);

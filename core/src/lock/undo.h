@@ -17,7 +17,7 @@ bool hf_undo_locked(hf_hold *hold);
 void hf_undo_id_locked(hf_hold *hold);
 /* Release it on this thread, until the deadline, by that request, which says how its call ended; or
  * NULL. Its message stays. Without the mutex. */
-void hf_undo_now(const hf_hold *hold, const hf_request *left, int64_t deadline);
+void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline);
 /* An acquire gives its id up: it ends without the lock, or goes on under another id. Whatever it
  * was told: what the server may have of it is undone, and a copy that is under way finds the id
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() has

@@ -22,7 +22,7 @@ static void free_looks(looks *of) {
         freeReplyObject(of->replies[i]);
 }
 
-static hf_status send(hf_client *master, const hf_request *request, redisReply **reply) {
+static hf_status send(hf_client *master, hf_request *request, redisReply **reply) {
     hf_answer answer;
     hf_status status =
         hf_transport_call(master->transport, request, hf_client_patience(master), &answer);

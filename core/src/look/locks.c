@@ -154,7 +154,7 @@ static hf_status refresh(hf_locks *locks) {
     return status;
 }
 
-static hf_status ping(hf_client *master, const hf_request *request, redisReply **reply) {
+static hf_status ping(hf_client *master, hf_request *request, redisReply **reply) {
     (void)request;
     return hf_node_ask(master, 0, NULL, reply, 1, (const char *[]){"PING"});
 }

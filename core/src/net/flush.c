@@ -72,7 +72,7 @@ static bool is_final(hf_transport *transport, int node, const redisReply *reply)
 }
 
 /* Send all that the node serves, from the first on, in one write. */
-static void flush_together(hf_transport *transport, const hf_request *const *requests, size_t first,
+static void flush_together(hf_transport *transport, hf_request *const *requests, size_t first,
                            size_t count, progress *all, int64_t deadline) {
     int node = hf_discovery_node(transport->discovery, requests[first]->slot);
     const hf_request *together[HF_FLUSH_MAX];
@@ -92,7 +92,7 @@ static void flush_together(hf_transport *transport, const hf_request *const *req
     hf_replies_free(replies, found);
 }
 
-void hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count,
               int64_t deadline) {
     progress all[HF_FLUSH_MAX] = {NEW};
     for (size_t i = 0; i < count; i++)

@@ -20,7 +20,6 @@ void hf_replies_free(redisReply **replies, size_t count);
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write; best effort. A request
  * without a valid answer is sent again by itself, twice at most. */
 #define HF_FLUSH_MAX 50
-void hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
-              int64_t deadline);
+void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count, int64_t deadline);
 
 #endif

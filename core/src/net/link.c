@@ -140,16 +140,6 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
     }
 }
 
-/* The form with one key, if there is one. */
-static bool send_alone(hf_task *task) {
-    hf_request alone;
-    if (!hf_request_alone(&alone, &task->request))
-        return false;
-    hf_request_free(&task->request);
-    hf_request_move(&task->request, &alone);
-    return true;
-}
-
 /* Ask which permission is missing for a refused task. False: the task ends without. */
 static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
     hf_request question;
@@ -207,7 +197,8 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     if (step.what == HF_STEP_FAIL) {
         fail_task(links, task,
                   hf_transport_ended(links->transport, &step, task->request.slot, status));
-    } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
+    } else if ((step.what == HF_STEP_ALONE && hf_request_alone(&task->request)) ||
+               step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {
         if (outcome->met == HF_MET_ERROR)

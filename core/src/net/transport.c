@@ -155,9 +155,7 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 
 /* A request under way. */
 typedef struct hf_trip {
-    const hf_request *request;
-    hf_request *alone; /* room for the same with one key, while its slot is being moved */
-    bool has_alone;
+    hf_request *request;
     bool explains;   /* if it is refused, say which permissions the user lacks */
     hf_brake *brake; /* or NULL */
     bool pulled;     /* while it waited for its answer: the server may be well */
@@ -286,15 +284,6 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     return status;
 }
 
-/* Go on with the form that has one key. False: there is none. */
-static bool go_alone(hf_trip *trip) {
-    if (!hf_request_alone(trip->alone, trip->request))
-        return false;
-    trip->has_alone = true;
-    trip->request = trip->alone;
-    return true;
-}
-
 void hf_transport_pause(int64_t ms) {
     if (ms > 0)
         poll(NULL, 0, (int)hf_spread(ms));
@@ -351,26 +340,22 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
             hf_discovery_look(transport->discovery);
         if (step.what == HF_STEP_FAIL)
             return fail_call(transport, trip, status, &step);
-        if (step.what != HF_STEP_ALONE || !go_alone(trip))
+        if (step.what != HF_STEP_ALONE || !hf_request_alone(trip->request))
             hf_transport_pause(step.pause_ms);
     }
 }
 
 static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     HF_NOT_CANCELLED;
-    hf_request alone;
-    trip->alone = &alone;
     memset(answer, 0, sizeof *answer);
     if (trip->request->encoded.failed)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_status status = run(transport, trip, answer);
     answer->doubtful = trip->course.doubtful;
-    if (trip->has_alone)
-        hf_request_free(trip->alone);
     return status;
 }
 
-hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
+hf_status hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
                             hf_answer *answer) {
     hf_trip trip = {
         .request = request, .deadline = deadline, .explains = true, .brake = hf_brake_mine()};

@@ -52,13 +52,13 @@ void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, con
 /*
  * Run the request and wait for its answer, on the calling thread. While it is in doubt or the
  * server is not ready, the call sends it again, unchanged, until the deadline: the server must be
- * able to carry it out twice.
+ * able to carry it out twice. But while its slot is being moved it may become hf_request_alone().
  *
  *   HF_OK         an answer that is no error.
  *   HF_EUNKNOWN   sent, perhaps carried out.
  *   others        not carried out.
  */
-hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
+hf_status hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
                             hf_answer *answer);
 
 /* Complete this thread's message about a refused request: which permissions the user lacks. */

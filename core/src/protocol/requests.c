@@ -465,16 +465,16 @@ const char *hf_request_key(const hf_request *request, size_t *length) {
     return end + strlen("\r\n");
 }
 
-bool hf_request_alone(hf_request *request, const hf_request *split) {
-    if (split->alone == NULL || split->encoded.failed)
+bool hf_request_alone(hf_request *request) {
+    hf_bytes *encoded = &request->encoded;
+    if (request->alone == NULL || encoded->failed)
         return false;
-    begin_request(request, split->alone);
-    hf_bytes_add(&request->encoded, split->encoded.data, split->lock_end);
-    hf_bytes_add(&request->encoded, split->encoded.data + split->keys_end,
-                 split->encoded.length - split->keys_end); /* the arguments */
+    encoded->length -= request->keys_end - request->lock_end;
+    memmove(encoded->data + request->lock_end, encoded->data + request->keys_end,
+            encoded->length - request->lock_end); /* the arguments */
+    request->script = request->alone;
+    request->alone = NULL;
     request->keys = 1;
-    request->arguments = split->arguments;
-    request->keys_end = request->lock_end = split->lock_end;
-    request->slot = split->slot;
+    request->keys_end = request->lock_end;
     return true;
 }

@@ -160,10 +160,10 @@ void hf_request_selftest(hf_request *request, const hf_names *names, const char 
 void hf_request_permissions(hf_request *request, const hf_request *refused);
 /* Its first key. The bytes are the request's. NULL: there was no memory. */
 const char *hf_request_key(const hf_request *request, size_t *length);
-/* The same with the lock's key alone, for while its slot is being moved and its keys are on
+/* Make it one with the lock's key alone, for while its slot is being moved and its keys are on
  * two servers: a release of which the waiters find out later, or a look at the holders. False:
  * there is no such request. */
-bool hf_request_alone(hf_request *request, const hf_request *split);
+bool hf_request_alone(hf_request *request);
 
 void hf_request_free(hf_request *request);
 /* A request may point into itself, so that a plain copy would not do. */
