@@ -7,9 +7,7 @@
 
 /* ----------------------------------------------------- A command, encoded */
 
-#define QUEUE "hf1:q" /* how the keys beside the lock's end */
-#define ENDS "hf1:s"
-#define RESULT "hf1:r"
+#define ENDS "hf1:s" /* how keys beside the lock's end */
 #define DEAD ":hf1:d"
 
 /* Columns of fixed width, in digits. */
@@ -63,17 +61,10 @@ void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
     add_bulk(head, digits, hf_digits(digits, request->keys));
 }
 
-static void add_lock(hf_request *request, const hf_names *names) {
-    request->keys++;
+static void add_lock(hf_request *request, const hf_names *names, bool fence) {
+    request->keys += 1 + fence;
     request->slot = names->slot;
-    hf_bytes_add(&request->encoded, names->encoded, names->lock_end);
-    request->keys_end = request->lock_end = request->encoded.length;
-}
-
-static void add_lock_and_fence(hf_request *request, const hf_names *names) {
-    request->keys += 2;
-    request->slot = names->slot;
-    hf_bytes_add(&request->encoded, names->encoded, names->fence_end);
+    hf_bytes_add(&request->encoded, names->encoded, fence ? names->fence_end : names->lock_end);
     request->lock_end = names->lock_end;
     request->keys_end = request->encoded.length;
 }
@@ -112,12 +103,17 @@ static void add_number(hf_request *request, int64_t number) {
 
 /* ----------------------------------------------- What each script is given */
 
-/* The lock and all that stands beside it. */
-static void add_keys(hf_request *request, const hf_names *names) {
-    add_lock_and_fence(request, names);
-    add_companion(request, names, QUEUE);
-    add_companion(request, names, ENDS);
-    add_companion(request, names, RESULT);
+/* The lock, and what stands beside it, in the order of every script. */
+enum { FENCE_KEY = 1, QUEUE_KEY = 2, ENDS_KEY = 4, RESULT_KEY = 8, ALL_KEYS = 15 };
+
+static void begin_script(hf_request *request, const hf_script *script, const hf_names *names,
+                         int keys) {
+    static const char *const companions[] = {"hf1:q", ENDS, "hf1:r"};
+    begin_request(request, script);
+    add_lock(request, names, (keys & FENCE_KEY) != 0);
+    for (int i = 0; i < 3; i++)
+        if ((keys & QUEUE_KEY << i) != 0)
+            add_companion(request, names, companions[i]);
 }
 
 static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
@@ -221,8 +217,7 @@ static void add_fence_life(hf_request *request, const hf_names *names) {
 
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor) {
     char field[1 + HF_ID_LENGTH] = "h";
-    begin_request(request, &hf_script_take);
-    add_lock_and_fence(request, names);
+    begin_script(request, &hf_script_take, names, FENCE_KEY);
     put_id(field + 1, ask->id);
     add_argument(request, field, sizeof field);
     add_argument(request, ask->owner, ask->owner_length);
@@ -233,9 +228,7 @@ void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *a
 
 void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask,
                       int64_t floor) {
-    begin_request(request, &hf_script_share);
-    add_lock_and_fence(request, names);
-    add_companion(request, names, ENDS);
+    begin_script(request, &hf_script_share, names, FENCE_KEY | ENDS_KEY);
     add_argument(request, ask->id, HF_ID_LENGTH);
     add_argument(request, ask->owner, ask->owner_length);
     add_number(request, on_the_wire(ask->lease_ms));
@@ -245,17 +238,14 @@ void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *
 }
 
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask) {
-    begin_request(request, &hf_script_wait);
-    add_lock(request, names);
-    add_companion(request, names, QUEUE);
+    begin_script(request, &hf_script_wait, names, QUEUE_KEY);
     add_member(request, ask);
     add_argument(request, ask->owner, ask->owner_length);
 }
 
 void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
                         size_t count, int64_t floor) {
-    begin_request(request, &hf_script_acquire);
-    add_keys(request, names);
+    begin_script(request, &hf_script_acquire, names, ALL_KEYS);
     for (size_t i = 0; i < count; i++)
         add_dead(request, names, asks[i].id);
     add_number(request, floor);
@@ -278,23 +268,20 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
 void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence,
                      bool shared) {
     hf_request_command(request, "*3\r\n$4\r\nHDEL\r\n");
-    add_lock(request, names);
+    add_lock(request, names, false);
     add_id_and_fence(request, shared ? "s" : "h", id, fence);
 }
 
 void hf_request_drop_one(hf_request *request, const hf_names *names, const char *id,
                          int64_t fence) {
-    begin_request(request, &hf_script_leave);
-    add_lock(request, names);
-    add_companion(request, names, ENDS);
+    begin_script(request, &hf_script_leave, names, ENDS_KEY);
     add_argument(request, id, HF_ID_LENGTH);
     add_fence(request, fence);
 }
 
 static void begin_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                           int64_t fence, bool bury) {
-    begin_request(request, &hf_script_release);
-    add_keys(request, names);
+    begin_script(request, &hf_script_release, names, ALL_KEYS);
     if (bury)
         add_dead(request, names, ask->id);
     add_argument(request, ask->id, HF_ID_LENGTH);
@@ -331,10 +318,7 @@ void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask 
 
 void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,
                       const char *terms, int64_t unknown_ms, const void *note, size_t length) {
-    begin_request(request, &hf_script_begin);
-    add_lock(request, names);
-    add_companion(request, names, ENDS);
-    add_companion(request, names, RESULT);
+    begin_script(request, &hf_script_begin, names, ENDS_KEY | RESULT_KEY);
     request->fetches = true;
     add_argument(request, id, HF_ID_LENGTH);
     add_fence(request, fence);
@@ -345,8 +329,7 @@ void hf_request_begin(hf_request *request, const hf_names *names, const char *id
 
 void hf_request_settle(hf_request *request, const hf_names *names,
                        const hf_settlement *settlement) {
-    begin_request(request, &hf_script_settle);
-    add_keys(request, names);
+    begin_script(request, &hf_script_settle, names, ALL_KEYS);
     add_dead(request, names, settlement->id);
     add_argument(request, &settlement->verb, 1);
     add_fence(request, settlement->fence);
@@ -360,8 +343,7 @@ void hf_request_settle(hf_request *request, const hf_names *names,
 }
 
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury) {
-    begin_request(request, &hf_script_cancel);
-    add_keys(request, names);
+    begin_script(request, &hf_script_cancel, names, ALL_KEYS);
     add_dead(request, names, ask->id);
     add_argument(request, ask->id, HF_ID_LENGTH);
     add_number(request, bury);
@@ -371,9 +353,7 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
 
 void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
                       const char *id, int64_t fence, int64_t lease_ms, bool write) {
-    begin_request(request, &hf_script_claim);
-    add_lock_and_fence(request, names);
-    add_companion(request, names, ENDS);
+    begin_script(request, &hf_script_claim, names, FENCE_KEY | ENDS_KEY);
     add_argument(request, client_id, HF_ID_LENGTH);
     add_id_and_fence(request, "", id, fence);
     add_number(request, on_the_wire(lease_ms));
@@ -384,7 +364,7 @@ void hf_request_claim(hf_request *request, const hf_names *names, const char *cl
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count) {
     begin_request(request, &hf_script_renew);
     for (size_t i = 0; i < count; i++)
-        add_lock(request, renewals[i].names);
+        add_lock(request, renewals[i].names, false);
     for (size_t i = 0; i < count; i++)
         if (renewals[i].one_of_many)
             add_companion(request, renewals[i].names, ENDS);
@@ -399,12 +379,8 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
 
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
                         bool whole) {
-    begin_request(request, &hf_script_inspect);
+    begin_script(request, &hf_script_inspect, names, QUEUE_KEY | ENDS_KEY | RESULT_KEY);
     request->alone = &hf_script_inspect;
-    add_lock(request, names);
-    add_companion(request, names, QUEUE);
-    add_companion(request, names, ENDS);
-    add_companion(request, names, RESULT);
     add_companion(request, names, HF_LAST_FENCE);
     request->fetches = whole;
     add_number(request, skip);
@@ -414,8 +390,7 @@ void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip
 }
 
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign) {
-    begin_request(request, &hf_script_break);
-    add_keys(request, names);
+    begin_script(request, &hf_script_break, names, ALL_KEYS);
     add_number(request, fence);
     add_number(request, foreign);
     add_fence_life(request, names);
@@ -423,8 +398,7 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
 
 void hf_request_limit(hf_request *request, const hf_names *names, const char *id, int64_t permits,
                       int64_t per_ms) {
-    begin_request(request, &hf_script_limit);
-    add_lock_and_fence(request, names);
+    begin_script(request, &hf_script_limit, names, FENCE_KEY);
     add_dead(request, names, id);
     add_number(request, permits);
     add_number(request, per_ms);
@@ -432,15 +406,13 @@ void hf_request_limit(hf_request *request, const hf_names *names, const char *id
 }
 
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms) {
-    begin_request(request, &hf_script_heal);
-    add_lock(request, names);
+    begin_script(request, &hf_script_heal, names, 0);
     add_number(request, ttl_ms);
 }
 
 void hf_request_selftest(hf_request *request, const hf_names *names, const char *channel,
                          size_t length) {
-    begin_request(request, &hf_script_selftest);
-    add_lock(request, names);
+    begin_script(request, &hf_script_selftest, names, 0);
     add_argument(request, channel, length);
 }
 
