@@ -199,7 +199,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
         hf_link_pair(link, sent_at, look.server_us);
     if (mine.state == HF_STANDS_HELD) {
         if (hf_op_take_locked(op, mine.fence, sent_at,
-                              hf_standing_deadline(op->hold, &mine, sent_at),
+                              hf_validity_deadline(&op->hold->validity, sent_at, mine.remaining_ms),
                               mine.remaining_ms != op->hold->validity.lease_ms))
             return false;
         HF_MARK("H17"); /* not long enough to be told */

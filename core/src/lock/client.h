@@ -28,7 +28,6 @@ struct hf_completions;
 struct hf_undoing;
 struct hf_renewing;
 struct hf_waiting;
-struct hf_confirming;
 struct hf_quorum;
 
 /* Descriptors to be written to when the mutex has been let go: a thread that is woken
@@ -77,7 +76,8 @@ struct hf_client {
     struct hf_renewing *renewing;
     struct hf_waiting *waiting;
     const struct hf_op *reading; /* on whose thread a subscription is being read just now */
-    struct hf_confirming *confirming;
+    hf_list confirming; /* started acquires that wait for replicas or their lease: replicas.c */
+    int confirmers;     /* threads that see to them */
 };
 
 /* Is the handle there, of this process, and not closed? With or without the mutex. */

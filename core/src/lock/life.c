@@ -42,10 +42,6 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     return HF_OK;
 }
 
-int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at) {
-    return hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms);
-}
-
 /* Others of this owner may nest in what it holds now: they find out when they ask. */
 static void tell_nesting(const hf_op *op) {
     const hf_hold *hold = op->hold;

@@ -16,8 +16,6 @@ void hf_op_left_locked(hf_op *op);
 /* Its id is spent, and given up: give it a new one, with its old place. */
 hf_status hf_op_renew_id_locked(hf_op *op);
 
-/* When a hold ends that stands so, by an answer to what was sent then. */
-int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at);
 /* It is granted since began_at: end it with HF_OK. False, and nothing is done: the deadline is
  * past; or the client has seen a higher fence, so that the server is the master no more.
  * pushed: by a message, or not for the whole lease, so that it must be claimed. */

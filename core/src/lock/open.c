@@ -40,7 +40,6 @@ static void destroy_client(hf_client *client) {
         hf_links_end(&client->links);
     }
     hf_undo_end(client);
-    hf_confirming_end(client->confirming);
     hf_renewal_end(client->renewing);
     hf_table_end(client->table);
     hf_numbers_end(client->numbers);
@@ -85,11 +84,10 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
     client->completions = hf_completions_begin();
     client->table = hf_table_begin();
     client->renewing = hf_renewal_begin();
-    client->confirming = hf_confirming_begin();
     client->undoing = hf_undo_begin(client);
     client->waiting = hf_waiting_begin(hf_waiting_ask);
     if (client->completions == NULL || client->table == NULL || client->renewing == NULL ||
-        client->confirming == NULL || client->undoing == NULL || client->waiting == NULL)
+        client->undoing == NULL || client->waiting == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     client->listener = hf_waiting_listener;
     client->listener.replaced = renew_moved;

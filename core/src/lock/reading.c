@@ -72,23 +72,35 @@ static void take_reading(hf_op *op) {
     hf_thread_wake_locked(hf_op_client(op)); /* two that poll one socket wake in vain */
 }
 
-/* Sleep until something happens, without the mutex. Answers what poll(2) does. */
-static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
-                    bool *interrupted) {
+/* Let the language run its handlers. They may take their time: another reads meanwhile. */
+static hf_status run_handlers(hf_op *op, bool *listens) {
+    hf_client *client = hf_op_client(op);
+    hf_op_hand_over_locked(op, op->queue);
+    hf_client_unlock(client);
+    hf_status status = hf_client_listen(client, listens);
+    hf_client_lock(client);
+    return status;
+}
+
+/* Sleep until something happens, without the mutex, and see to signals. */
+static hf_status sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool interruptible,
+                          bool *listens, bool *readable) {
     struct pollfd fds[3] = {{.fd = op->bell->event.fd, .events = POLLIN},
                             {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN},
                             {.fd = hf_brake_fd(), .events = POLLIN}};
     op->polling = true;
     hf_client_unlock(hf_op_client(op));
     int ready = poll(fds, fds[2].fd < 0 ? 2 : 3, (int)ms);
-    *interrupted = ready < 0 && errno == EINTR;
+    bool interrupted = ready < 0 && errno == EINTR;
     if (ready > 0 && fds[0].revents != 0)
         hf_event_clear(op->bell->event.fd);
     hf_client_lock(hf_op_client(op));
     op->polling = false;
     op->rung = op->rung && !(ready > 0 && fds[0].revents != 0);
     *readable = ready > 0 && fds[1].revents != 0;
-    return ready;
+    if (interrupted && interruptible)
+        return hf_fail(HF_EINTR, "a signal ended the wait");
+    return ready <= 0 && *listens ? run_handlers(op, listens) : HF_OK;
 }
 
 /* Read what came in, as the reader of this link. */
@@ -98,16 +110,6 @@ static void read_channels(hf_op *op, hf_link *link) {
     if (hf_link_listen(&client->links, link) != HF_OK)
         hf_link_deaf(&client->links, link);
     client->reading = NULL;
-}
-
-/* Let the language run its handlers. They may take their time: another reads meanwhile. */
-static hf_status run_handlers(hf_op *op, bool *listens) {
-    hf_client *client = hf_op_client(op);
-    hf_op_hand_over_locked(op, op->queue);
-    hf_client_unlock(client);
-    hf_status status = hf_client_listen(client, listens);
-    hf_client_lock(client);
-    return status;
 }
 
 /* How long the thread may sleep; 0: its time is up. */
@@ -136,13 +138,8 @@ static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
         const hf_connection *heard = op->link->reader == &op->seat && op->link->subscribed > 0
                                          ? op->link->subscription
                                          : NULL;
-        bool readable, interrupted;
-        int ready = sleep_on(op, heard, ms, &readable, &interrupted);
-        hf_status status = HF_OK;
-        if (interrupted && interruptible)
-            return hf_fail(HF_EINTR, "a signal ended the wait");
-        if (ready <= 0 && listens)
-            status = run_handlers(op, &listens);
+        bool readable;
+        hf_status status = sleep_on(op, heard, ms, interruptible, &listens, &readable);
         if (status != HF_OK)
             return status;
         hf_link *link = op->link; /* NULL: it is done, and another reads */
@@ -160,9 +157,6 @@ hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible) {
 }
 
 hf_status hf_op_sleep_locked(hf_op *op, bool interruptible, bool *listens) {
-    bool readable, interrupted;
-    int ready = sleep_on(op, NULL, *listens ? SIGNAL_MS : -1, &readable, &interrupted);
-    if (interrupted && interruptible)
-        return hf_fail(HF_EINTR, "a signal ended the wait");
-    return ready <= 0 && *listens ? run_handlers(op, listens) : HF_OK;
+    bool readable;
+    return sleep_on(op, NULL, *listens ? SIGNAL_MS : -1, interruptible, listens, &readable);
 }

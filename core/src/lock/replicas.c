@@ -20,17 +20,6 @@ typedef struct confirm {
     bool canceled; /* the close has told */
 } confirm;
 
-struct hf_confirming {
-    hf_list waiting; /* confirms */
-    int threads;
-};
-
-struct hf_confirming *hf_confirming_begin(void) {
-    return calloc(1, sizeof(struct hf_confirming));
-}
-
-void hf_confirming_end(struct hf_confirming *confirming) { free(confirming); }
-
 /*
  * WAIT counts for what its own connection wrote. A grant was written by the releaser,
  * and a retried acquire perhaps by a copy on another connection: so this hold writes
@@ -111,8 +100,8 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
 
 /* --------------------------------------------------------------- Started */
 
-static confirm *next_confirm(const struct hf_confirming *confirming) {
-    HF_EACH(at, &confirming->waiting)
+static confirm *next_confirm(const hf_client *client) {
+    HF_EACH(at, &client->confirming)
     if (!HF_OF(confirm, item, at)->busy)
         return HF_OF(confirm, item, at);
     return NULL;
@@ -132,7 +121,7 @@ static void *confirm_all(void *argument) {
     hf_client *client = argument;
     confirm *mine;
     hf_client_lock(client);
-    while ((mine = next_confirm(client->confirming)) != NULL) {
+    while ((mine = next_confirm(client)) != NULL) {
         hf_op *op = mine->op;
         mine->busy = true;
         hf_client_unlock(client);
@@ -142,7 +131,7 @@ static void *confirm_all(void *argument) {
             op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
         end_confirm(mine, status);
     }
-    client->confirming->threads--;
+    client->confirmers--;
     hf_client_unlock(client);
     hf_client_drop(client);
     return NULL;
@@ -150,15 +139,14 @@ static void *confirm_all(void *argument) {
 
 /* False: there is no thread, and none to be had. */
 static bool start_confirmer(hf_client *client) {
-    struct hf_confirming *confirming = client->confirming;
-    if (confirming->threads == CONFIRMERS)
+    if (client->confirmers == CONFIRMERS)
         return true;
-    confirming->threads++;
+    client->confirmers++;
     if (hf_detach(confirm_all, hf_client_keep(client)))
         return true;
-    confirming->threads--;
+    client->confirmers--;
     hf_client_drop(client);
-    return confirming->threads > 0;
+    return client->confirmers > 0;
 }
 
 void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {
@@ -167,7 +155,7 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) 
     confirm *mine = calloc(1, sizeof *mine);
     if (mine != NULL) {
         *mine = (confirm){.op = op, .hold = hold, .told = told};
-        hf_list_add_last(&client->confirming->waiting, &mine->item);
+        hf_list_add_last(&client->confirming, &mine->item);
         if (start_confirmer(client))
             return;
         hf_list_remove(&mine->item);
@@ -181,7 +169,7 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) 
 }
 
 void hf_confirming_cancel_locked(hf_client *client) {
-    HF_EACH(at, &client->confirming->waiting) {
+    HF_EACH(at, &client->confirming) {
         confirm *mine = HF_OF(confirm, item, at);
         if (mine->canceled)
             continue;

@@ -5,10 +5,6 @@
 
 #include "lock/waiting.h"
 
-/* NULL: no memory. */
-struct hf_confirming *hf_confirming_begin(void);
-void hf_confirming_end(struct hf_confirming *confirming);
-
 /* Must it wait? */
 bool hf_hold_must_confirm_locked(const hf_hold *hold);
 /* An acquire that was won, and is in the table: wait until enough replicas have it, for its

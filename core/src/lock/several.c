@@ -201,19 +201,15 @@ typedef struct group {
     hf_news *news[HF_JOIN_MAX];  /* a completion for each */
 } group;
 
-static void free_group(group *mine) {
+/* With the mutex; holds drop the client as they go. */
+static void free_group_locked(group *mine) {
+    hf_client *client = hf_client_keep(mine->client);
     for (size_t i = 0; i < mine->count; i++) {
         if (mine->holds[i] != NULL)
             hf_hold_drop(mine->holds[i]);
         hf_news_free(mine->news[i]);
     }
     free(mine);
-}
-
-/* With the mutex; holds drop the client as they go. */
-static void free_group_locked(group *mine) {
-    hf_client *client = hf_client_keep(mine->client);
-    free_group(mine);
     hf_client_drop(client);
 }
 
@@ -367,6 +363,6 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
     if (status == HF_OK)
         status = start_group_locked(mine, op);
     if (status != HF_OK)
-        free_group(mine);
+        free_group_locked(mine);
     return status;
 }

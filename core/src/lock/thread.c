@@ -33,14 +33,11 @@ void hf_thread_wake_locked(hf_client *client) {
     hf_client_tell_locked(client, client->wake.to);
 }
 
-bool hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
+void hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
+    hf_timer_set(&client->timers, timer, due); /* also for when there is a thread */
     /* Without a message: its caller may be about to answer with one. */
-    if (is_over(client) || hf_thread_start_locked(client) != HF_OK)
-        return false;
-    hf_timer_set(&client->timers, timer, due);
-    if (due < client->sleeps_until)
+    if (!is_over(client) && hf_thread_start_locked(client) == HF_OK && due < client->sleeps_until)
         hf_thread_wake_locked(client);
-    return true;
 }
 
 void hf_thread_end(hf_client *client) {

@@ -11,7 +11,7 @@ hf_status hf_thread_start_locked(hf_client *client);
 void hf_thread_end(hf_client *client);
 void hf_thread_wake_locked(hf_client *client);
 /* Set or move a timer, and start the thread that fires it. It is woken only if it would sleep
- * for longer. False: there is no thread. */
-bool hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due);
+ * for longer. */
+void hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due);
 
 #endif

@@ -96,9 +96,7 @@ static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
         memcpy(hold->undo_id, id, HF_ID_LENGTH);
         hf_list_add_last(&client->undoing->holds, &hold->undo);
     }
-    int64_t due = hf_after(hf_now(), AGAIN_MS);
-    if (!hf_thread_timer_locked(client, &client->undoing->timer, due))
-        hf_timer_set(&client->timers, &client->undoing->timer, due); /* for when there is one */
+    hf_thread_timer_locked(client, &client->undoing->timer, hf_after(hf_now(), AGAIN_MS));
 }
 
 static void undone(hf_task *task, hf_status status, const redisReply *reply) {

@@ -195,7 +195,8 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         others_ask(op);
         hold->company = mine->company;
         /* Less than was asked for: a grant whose message is not here yet. */
-        deliver(op, mine->fence, sent_at, hf_standing_deadline(hold, mine, sent_at),
+        deliver(op, mine->fence, sent_at,
+                hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms),
                 op->queue != NULL && mine->remaining_ms != hold->validity.lease_ms);
         return;
     case HF_STANDS_DEAD:

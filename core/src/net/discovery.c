@@ -748,7 +748,3 @@ void hf_discovery_shut(hf_discovery *discovery) {
     if (discovery->watch_fd >= 0)
         shutdown(discovery->watch_fd, SHUT_RDWR); /* its thread sees that it is over */
 }
-
-const hf_address *hf_discovery_address(const hf_discovery *discovery) {
-    return &discovery->address;
-}

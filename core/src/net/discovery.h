@@ -72,6 +72,4 @@ void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity);
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 
-const hf_address *hf_discovery_address(const hf_discovery *discovery);
-
 #endif

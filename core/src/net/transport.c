@@ -91,6 +91,7 @@ static hf_status try_nodes(hf_transport *transport, int64_t deadline) {
 
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_client_options options = address->options;
+    const char *shown = address->shown; /* the discovery's, from now on */
     hf_discovery *discovery;
     int64_t deadline;
     hf_status status = hf_discovery_open(address, &deadline, &discovery);
@@ -107,7 +108,7 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     }
     *transport = (hf_transport){.discovery = discovery,
                                 .pool = pool,
-                                .shown = hf_discovery_address(discovery)->shown,
+                                .shown = shown,
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
     status = options.lazy == HF_ON ? HF_OK : try_nodes(transport, deadline);
