@@ -445,26 +445,6 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     return hf_hold_explain_state(hold, state, "its lease ended before the answer came");
 }
 
-/* Take the answer of a renewal, or none. *refused: the server has refused it. */
-static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mode mode,
-                                    hf_status status, const redisReply *reply, int64_t sent_at,
-                                    bool doubtful, bool *refused) {
-    int64_t left_ms = HF_RENEWAL_REFUSED;
-    bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
-    *refused = good && left_ms == HF_RENEWAL_REFUSED;
-    bool replaces = mode == HF_RENEW_EXACTLY || mode == HF_RENEW_KEEP;
-    if (replaces) {
-        if (doubtful)
-            hf_validity_doubts(&hold->validity, lease_ms);
-        hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
-        if (left_ms >= HF_TTL_NONE)
-            hf_renewal_shortened_locked(hold);
-    }
-    if (!replaces || left_ms == HF_RENEWAL_GONE)
-        hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
-    return renewal_status(hold, status, good, left_ms);
-}
-
 static void renewal_request(hf_request *request, const hf_hold *hold, int64_t lease_ms,
                             hf_renew_mode mode) {
     hf_renewal renewal = hf_hold_renewal(hold, lease_ms, mode);
@@ -487,16 +467,6 @@ void hf_hold_last_request(hf_request *request, const hf_hold *hold) {
         release_request(request, hold, &left);
     else
         hf_hold_release_request(request, hold, true);
-}
-
-/* Does the answer show the hold to be one of many? Then note it. */
-static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisReply *reply) {
-    int64_t left_ms;
-    if (status != HF_OK || hold->one_of_many || !hf_reply_renewal(reply, &left_ms) ||
-        left_ms != HF_RENEWAL_MANY)
-        return false;
-    hold->one_of_many = true;
-    return true;
 }
 
 static hf_status check_held(const hf_hold *hold) {
@@ -604,15 +574,27 @@ static hf_status begin_keep(operation *mine) {
 
 static verdict renewed(operation *mine, hf_status status, const redisReply *reply,
                        int64_t sent_at) {
-    bool refused;
-    if (turns_out_many_locked(mine->hold, status, reply)) {
+    hf_hold *hold = mine->hold;
+    int64_t left_ms = HF_RENEWAL_REFUSED;
+    bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
+    bool replaces = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
+    if (good && left_ms == HF_RENEWAL_MANY && !hold->one_of_many) {
+        hold->one_of_many = true;
         hf_request_free(mine->request);
         ask_to_renew(mine, mine->lease_ms, mine->mode);
         return AGAIN;
     }
-    mine->status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
-                                      sent_at, mine->doubtful, &refused);
-    if (refused)
+    if (replaces) {
+        if (mine->doubtful)
+            hf_validity_doubts(&hold->validity, mine->lease_ms);
+        hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
+        if (left_ms >= HF_TTL_NONE)
+            hf_renewal_shortened_locked(hold);
+    }
+    if (!replaces || left_ms == HF_RENEWAL_GONE)
+        hf_hold_claimed_locked(hold, mine->mode, sent_at, left_ms);
+    mine->status = renewal_status(hold, status, good, left_ms);
+    if (good && left_ms == HF_RENEWAL_REFUSED)
         return UNCLEAR;
     if (!mine->keeps || mine->status != HF_OK)
         return OVER;
