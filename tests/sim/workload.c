@@ -201,9 +201,25 @@ static void leave_untold(const mine *m, hf_status status) {
         rules_leave_endless(m->key, hf_hold_fence(m->hold));
 }
 
+/* What one call learns of a hold is so of those with which it is joined, before the call is over.
+ */
+static void doubt_joined(program *p, const mine *m) {
+    for (int i = 0; i < p->count; i++)
+        if (m->joined && p->holds[i].joined)
+            judge_forget(p->holds[i].belief);
+}
+
+static void trust_joined(program *p, bool joined) {
+    for (int i = 0; i < p->count; i++)
+        if (joined && p->holds[i].joined)
+            believe(&p->holds[i], 0);
+}
+
 void release(program *p, int which) {
     mine *m = &p->holds[which];
+    bool joined = m->joined;
     judge_forget(m->belief);
+    doubt_joined(p, m);
     call c = judge_call("release");
     hf_status status = m->lock != NULL && often(0.5) ? hf_lock_release(m->lock)
                        : m->lock != NULL ? hf_lock_release_as(m->lock, m->owner, strlen(m->owner))
@@ -218,6 +234,7 @@ void release(program *p, int which) {
     const char *key = m->key;
     int64_t fence = hf_hold_fence(m->hold);
     drop_hold(p, which);
+    trust_joined(p, joined);
     if (status == HF_OK)
         rules_ended(key, fence, c.since, "released");
 }
