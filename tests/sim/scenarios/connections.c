@@ -221,6 +221,35 @@ static void test_a_flood_of_started_acquires_is_answered_over_one_connection(voi
     relay_stop(way);
 }
 
+/* The text of a script is some 20 KB, and the way takes 160 KB in a second. */
+static void test_a_flood_sends_the_text_of_a_script_once(void **state) {
+    enum { FLOOD = 200 };
+    hf_lock *locks[FLOOD];
+    (void)state;
+    relay *way = relay_start(SERVER);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way->port), 20000, 20000);
+    warm_up(client);
+    hf_lock *taken = lease_lock(client, "taken", 60000, HF_OFF);
+    hf_hold *hold = held(taken);
+    TELL("SCRIPT FLUSH");
+    atomic_store(&way->bytes, 16384);
+    int64_t since = now_ms();
+    for (int i = 0; i < FLOOD; i++) {
+        locks[i] = lease_lock(client, "taken", 60000, HF_OFF);
+        assert_status(hf_once_begin_start(locks[i], 0, NULL, NULL, 0, i + 1), HF_OK);
+    }
+    for (int i = 0; i < FLOOD; i++)
+        assert_status(completion_within(client, 60000).status, HF_EBUSY);
+    assert_in_range(now_ms() - since, 0, 5000);
+    atomic_store(&way->bytes, 0);
+    for (int i = 0; i < FLOOD; i++)
+        hf_lock_close(locks[i]);
+    give_back(hold, HF_OK);
+    hf_lock_close(taken);
+    hf_client_close(client);
+    relay_stop(way);
+}
+
 /* A way that hangs up while it is shut, and counts. */
 typedef struct door {
     relay way;
@@ -410,6 +439,7 @@ int main(int count, char **words) {
         TEST(test_a_renewal_does_not_wait_for_calls),
         TEST(test_one_silent_connection_is_enough_to_try_a_new_one),
         TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
+        TEST(test_a_flood_sends_the_text_of_a_script_once),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
