@@ -392,8 +392,9 @@ class Client(Bound):
         not_called    At most once: errors that say that the call was not made, such as a refused
                       connection. The next caller calls. A timeout does not say so.
         note          At most once: up to 1024 bytes for whoever settles an unknown outcome.
-        unknown_ttl   At most once: for how many seconds an unknown outcome stays; then the next
-                      caller calls. None: until it is settled.
+        unknown_ttl   At most once: for how many seconds an unknown outcome stays, from when the
+                      first caller learns of it; then the next caller calls. None: until it is
+                      settled.
         max_result    How many bytes a result may have, up to 16777216.
         encode        Makes the bytes of what the function returned. By default JSON, which also
                       keeps Decimal, date and datetime.

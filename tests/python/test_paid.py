@@ -266,6 +266,19 @@ def test_an_unknown_outcome_may_end(caller: Threads, name: str) -> None:
     assert 3000 < caller.look(name).ttl <= 3600
 
 
+def test_the_time_of_an_unknown_outcome_does_not_run_before_a_caller_learns_of_it(
+    client: holdfast.Client, name: str
+) -> None:
+    turn = client.once_begin(name, ttl=TTL, at_most_once=True, unknown_ttl=3600)
+    outcome = client.once_result(name)
+    assert outcome is not None
+    assert (outcome.state, outcome.ttl) == ("running", 3600)
+    turn.hold.release()
+    outcome = client.once_result(name)
+    assert outcome is not None
+    assert (outcome.state, outcome.ttl) == ("unknown", 3600)
+
+
 def test_a_cancelled_task_leaves_an_unknown_outcome(client: holdfast.Client, name: str) -> None:
     async def main() -> None:
         entered = asyncio.Event()

@@ -114,6 +114,22 @@ def test_a_hold_is_renewed_as_long_as_it_is_held(
         assert hold.remaining is None
 
 
+def test_an_unknown_outcome_lasts_from_when_a_caller_learns_of_it(
+    memory: MemoryServer, client: holdfast.Client
+) -> None:
+    def ask() -> str:
+        return client.once("pay", lambda: "paid", ttl=60, at_most_once=True)
+
+    turn = client.once_begin("pay", ttl=60, at_most_once=True, unknown_ttl=10)
+    memory.advance(30)
+    turn.unknown("timeout")
+    memory.advance(9)
+    with pytest.raises(holdfast.OutcomeUnknown):
+        ask()
+    memory.advance(2)
+    assert ask() == "paid"
+
+
 def test_max_hold_counts_from_the_outermost_hold(
     memory: MemoryServer, client: holdfast.Client
 ) -> None:

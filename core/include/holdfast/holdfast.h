@@ -1698,7 +1698,9 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  *
  * @param hold        From hf_once_begin() with HF_ACQUIRE_AT_MOST_ONCE.
  * @param unknown_ms  For how long an unknown outcome is kept, 10000 to HF_LEASE_MAX; HF_NEVER:
- * until it is settled. When it expires the next caller makes the call.
+ * until it is settled. Counts from HF_ONCE_UNKNOWN, or if the hold ends without a word from the
+ * first HF_EOUTCOME, so that a long call is never made twice in silence. When it expires the next
+ * caller makes the call.
  * @param note        Any bytes for whoever settles an unknown outcome; NULL only if note_len is 0.
  * @param note_len    Up to HF_NOTE_MAX.
  * @retval HF_OK        The call has begun.
@@ -1731,7 +1733,8 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  *                      hf_once_mark() was not called. The lock is still held.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
  *                      user lacks a permission.
- * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, or another caller made it.
+ * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, its unknown outcome expired, or
+ * another caller made it.
  * @retval HF_ELOST     Not kept: the hold was lost, and hf_once_mark() was not called.
  * @retval others       As hf_hold_release().
  *
@@ -1764,7 +1767,8 @@ typedef struct hf_once_info {
     int64_t fence;
     /** When it reached this state: Unix time by the server's clock, milliseconds. */
     int64_t since_ms;
-    /** For how long the record stays, milliseconds; HF_NEVER. */
+    /** For how long the record stays, milliseconds; HF_NEVER. While the time of an unknown outcome
+     * does not run yet, that whole time. */
     int64_t ttl_ms;
     /** The length of its result or error, bytes. */
     int64_t result_len;

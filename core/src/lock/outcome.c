@@ -169,10 +169,10 @@ hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome out
                        "another caller made it",
                        lock);
     case HF_RELEASE_NOT_HELD:
-        if (result && begun)
+        if (begun && (result || how == 'u'))
             return hf_fail(HF_ESETTLED,
-                           "the result for lock %s is not kept: the call was forgotten meanwhile",
-                           lock);
+                           "the %s for lock %s is not kept: the call was forgotten meanwhile",
+                           result ? "result" : "outcome", lock);
         if (result)
             return hf_hold_explain_lost(hold, "the server no longer knows it");
         return HF_OK;

@@ -254,8 +254,11 @@ local function has_outcome()
   if outcome == nil then
     local v = call('HGET', R, 'hf1')
     local kind = v and sub(v, 33, 33)
-    outcome = (kind == 'd' or kind == 'e'
-      or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))) and v
+    local unknown = kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))
+    outcome = (kind == 'd' or kind == 'e' or unknown) and v
+    -- Its time runs from when the first caller is told: until then no caller makes the call again.
+    local ms = unknown and call('HGET', R, 'b') or ''
+    if ms ~= '' and call('PTTL', R) < 0 then refused('PEXPIRE', R, ms) end
   end
   return outcome
 end

@@ -1,7 +1,8 @@
 -- The record R of a call that is made once: what is known of it, and every way to change it. Needs
 -- _state.lua, and local R.
 --
--- hf1 = <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>; n = a note; b = the bytes.
+-- hf1 = <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>; n = a note; b = the bytes, or of kind b
+-- the ms that an unknown outcome stays.
 -- Kinds: b begun, r may be called again, d done, e a kept error.
 
 local record = call('HGET', R, 'hf1')
@@ -19,7 +20,7 @@ end
 local function write(id, which, fence, terms, owner, note, bytes, ms)
   local old, oldnote, oldbytes = record, nil, nil
   if old then oldnote, oldbytes = call('HGET', R, 'n'), call('HGET', R, 'b') end
-  local new = id .. which .. fence .. stamp .. fmt('%08d', #bytes) .. terms .. owner
+  local new = id .. which .. fence .. stamp .. fmt('%08d', which == 'b' and 0 or #bytes) .. terms .. owner
   local err = refused('HSET', R, 'hf1', new, 'n', note, 'b', bytes)
   if err then return err end
   if ms == 0 then err = refused('PERSIST', R) else err = refused('PEXPIRE', R, fmt('%.0f', ms)) end

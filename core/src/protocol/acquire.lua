@@ -137,7 +137,7 @@ repeat
   if how == 'o' and size == 0 then
     -- The outcome, without holders and waiters.
     local record = call('HGET', R, 'hf1')
-    if not record or not string.find(record, '^[bde]', 33)
+    if not record or not string.find(record, '^[de]', 33)
       or m ~= '' and (sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
         or not string.find(sub(m, 65, 88), '^[ps]%d+o%d+$'))
       or score ~= '0' and not (string.find(score, '^%d+$') and #score < 17 and score + 0 < 9007199254740990) then

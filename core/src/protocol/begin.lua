@@ -3,7 +3,7 @@
 --
 -- KEYS  K, S, R
 -- ARGV  hold id, fence (16 digits); terms (65): `m` at most once, and the print of the arguments;
---       ms that an unknown outcome stays (0: until it is settled); note
+--       ms that an unknown outcome stays, from when a caller is told (0: until it is settled); note
 -- Answers  as acquire for one hold id: 1 begun, also to a copy; 0 not held; 5 there is a record of
 --       another
 local K, S, R = KEYS[1], KEYS[2], KEYS[3]
@@ -30,6 +30,6 @@ if record and not own
   return { now, 0, 5, what, stays }
 end
 -- Also for a copy, so that there is something to WAIT for.
-err = write(id, 'b', fence, terms, owner, note, '', ms)
+err = write(id, 'b', fence, terms, owner, note, ms > 0 and ARGV[4] or '', 0)
 if err then return demoted or err end
 return { now, 0, 1, tonumber(fence), left(ends) }

@@ -3,7 +3,7 @@
 -- KEYS  K, Q, S, R, F; or K alone, while their slot is being moved
 -- ARGV  how many holds and waiters to skip, and how many to list at most; 1: with the bytes of the record
 -- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
---       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record (-1: no end, -2:
+--       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record, or that it will have (-1: no end, -2:
 --       there is none); server µs; the holds: id, mode, fence, ms left, owner, weight of each; the
 --       waiters: id, mode, score, timeout, permits, owner, weight of each; the record { hf1, n, b or empty, 1 if its call is in
 --       progress }, or nothing; permits and ms of the limit that is stored, or 0, 0
@@ -93,6 +93,7 @@ if type(known) == 'string' then
   local runs = held and held.x > 0 and held.fence == sub(known, 34, 49)
   record = { known, call('HGET', R, 'n') or '', ARGV[3] == '1' and call('HGET', R, 'b') or '', runs and 1 or 0 }
   ms = call('PTTL', R)
+  if ms < 0 and sub(known, 33, 33) == 'b' then ms = tonumber(call('HGET', R, 'b')) or ms end
 end
 local stored_limit = KEYS[5] and type(pcall('GET', KEYS[5])) == 'table' and pcall('HGET', KEYS[5], 'l')
 if type(stored_limit) ~= 'string' then stored_limit = '' end

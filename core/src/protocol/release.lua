@@ -226,6 +226,7 @@ if #ARGV > 7 then
   elseif own and kind == 'b' then
     if how == 'u' then
       kept = not refused('HSET', R, 'n', sub(bytes, 1, 1024))
+      has_outcome() -- its time runs
     else
       kept = not rewrite(id, 'r', nil, '', '', 86400000)
     end

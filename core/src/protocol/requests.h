@@ -96,8 +96,8 @@ typedef struct hf_leaving {
 /* Release, and record what became of the call. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
                        bool bury, const hf_leaving *left);
-/* Record the beginning of a call that is made at most once. unknown_ms: how long the record stays;
- * HF_NEVER: until it is settled. */
+/* Record the beginning of a call that is made at most once. unknown_ms: how long an unknown outcome
+ * stays; HF_NEVER: until it is settled. */
 void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,
                       const char *terms, int64_t unknown_ms, const void *note, size_t length);
 

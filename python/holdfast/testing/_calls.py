@@ -39,6 +39,7 @@ class Record:
     note: bytes
     result: bytes
     until: float
+    lasts: float = math.inf  # an unknown outcome, from when a caller is told
 
     def status(self, asked: Asked, name: str) -> tuple[int, str]:
         """Say what a caller is told."""
@@ -95,6 +96,9 @@ class Records:
         found = self.get(name, now)
         if found is None or found.state == RETRY or self.runs(name, found):
             return None
+        if found.state == BEGUN and found.until == math.inf:
+            found = replace(found, until=now + found.lasts)
+            self.put(name, found)
         return found
 
     def put(self, name: bytes, record: Record) -> None:
@@ -123,12 +127,13 @@ class Records:
             if mine.state in KEPT and found.state not in KEPT:
                 self.put(name, replace(mine, owner=found.owner, asked=found.asked))
             elif mine.state == BEGUN and found.state == BEGUN:
-                self.put(name, replace(found, note=mine.result))
+                until = min(found.until, now + found.lasts)
+                self.put(name, replace(found, note=mine.result, until=until))
             elif mine.state == RETRY and found.state == BEGUN:
                 self.put(name, replace(found, state=RETRY, until=now + _RETRY_LIFE))
             return True
         if mine.state not in KEPT:
-            return True
+            return None if found is None and mine.state == BEGUN else True
         begun = found is not None and found.state == BEGUN
         done = found is not None and found.state in KEPT and mine.asked.most
         if live and not begun and not done:
@@ -165,9 +170,8 @@ def told(record: Record | None, runs: bool, now: float) -> _holdfast.OnceInfo:
     """Give it as hf_once_outcome() does."""
     if record is None:
         return _holdfast.HF_ONCE_NONE, 0, 0, 0, 0, 0, 0, b"", b""
-    left = (
-        _holdfast.HF_NEVER if record.until == math.inf else max(0, math.floor(record.until - now))
-    )
+    left = min(record.until - now, record.lasts if record.state == BEGUN else math.inf)
+    left = _holdfast.HF_NEVER if left == math.inf else max(0, math.floor(left))
     return (
         _holdfast.HF_ONCE_RUNNING if runs else record.state,
         int(record.asked.most),

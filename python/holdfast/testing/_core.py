@@ -706,7 +706,8 @@ def _finish(handle: Handle, state: int, result: bytes, ttl_ms: int) -> None:
     if kept is not True and hold.begun:
         how = "the call was forgotten meanwhile" if kept is None else ""
         how = how or "the call was settled meanwhile, or another caller made it"
-        raise error(_holdfast.HF_ESETTLED, f"the result for lock {quoted(name)} is not kept: {how}")
+        what = "result" if state in KEPT else "outcome"
+        raise error(_holdfast.HF_ESETTLED, f"the {what} for lock {quoted(name)} is not kept: {how}")
 
 
 def _mark(handle: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
@@ -720,7 +721,8 @@ def _mark(handle: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
         with contextlib.suppress(LockError):
             _release(handle)
         raise
-    mine = replace(_record(hold, BEGUN, b"", space.now + _lasting(unknown_ms)), note=note)
+    mine = _record(hold, BEGUN, b"", math.inf)
+    mine = replace(mine, note=note, lasts=_lasting(unknown_ms))
     other = space.calls.begin(name, mine, space.now)
     if other is None:
         hold.begun = True

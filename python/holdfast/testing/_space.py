@@ -223,9 +223,10 @@ class Space:
 
     def tell_outcome(self, name: bytes) -> None:
         """End the acquires that an outcome is for."""
-        key, record = self.key(name), self.outcome(name)
-        for waiter in list(key.queue) if key is not None and record is not None else ():
-            if waiter.asked is not None and record is not None:
+        key = self.key(name)
+        for waiter in list(key.queue) if key is not None else ():
+            record = self.outcome(name) if waiter.asked is not None else None
+            if record is not None:
                 waiter.get(record)
 
     def next_fence(self) -> int:

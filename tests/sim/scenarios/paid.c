@@ -81,6 +81,38 @@ static void test_no_call_begins_over_one_whose_outcome_is_unknown(void **state) 
     assert_told(theirs, HF_EDONE, "paid");
 }
 
+/* Whose outcome stays unknown for 10 s, and which runs for longer. */
+static hf_hold *long_call(hf_lock *lock) {
+    hf_hold *hold = turn_of(lock);
+    assert_status(hf_once_mark(hold, 10000, "n", 1), HF_OK);
+    sleep_ms(15000);
+    return hold;
+}
+
+static void assert_unknown_for_10_s(hf_lock *lock) {
+    sleep_ms(9000);
+    assert_told(lock, HF_EOUTCOME, NULL);
+    sleep_ms(1500);
+    hf_hold *next = turn_of(lock);
+    assert_status(hf_once_finish(next, HF_ONCE_RETRY, "", 0, 0), HF_OK);
+    hf_hold_close(next);
+}
+
+static void test_an_unknown_outcome_is_kept_from_when_it_is_told(void **state) {
+    (void)state;
+    hf_hold *hold = long_call(theirs);
+    assert_told(mine, HF_EBUSY, NULL);
+    assert_status(hf_once_finish(hold, HF_ONCE_UNKNOWN, "why", 3, 0), HF_OK);
+    hf_hold_close(hold);
+    assert_unknown_for_10_s(mine);
+    hold = long_call(mine);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    assert_unknown_for_10_s(theirs);
+    assert_status(hf_once_finish(hold, HF_ONCE_UNKNOWN, "why", 3, 0), HF_ESETTLED);
+    hf_hold_close(hold);
+}
+
 static void test_a_late_result_takes_no_place_of_one_that_was_settled(void **state) {
     (void)state;
     hf_hold *hold = lost_call();
@@ -307,6 +339,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
         TEST(test_no_call_begins_over_one_whose_outcome_is_unknown),
+        TEST(test_an_unknown_outcome_is_kept_from_when_it_is_told),
         TEST(test_a_late_result_takes_no_place_of_one_that_was_settled),
         TEST(test_a_copy_of_a_settlement_settles_nothing_over_a_later_one),
         TEST(test_a_settlement_that_was_given_up_settles_nothing_minutes_later),

@@ -221,7 +221,8 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * For how long an unknown outcome is kept. When it ends, the next caller calls again.
+     * For how long an unknown outcome is kept, from when the first caller learns of it. When it
+     * ends, the next caller calls again.
      *
      * @param ttl 10 seconds to 10 years; {@link Hold#FOREVER}, the default: until it is settled
      * @return new options

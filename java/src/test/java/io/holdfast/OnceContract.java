@@ -389,6 +389,11 @@ abstract class OnceContract extends ClientTest {
         lock.begin(PAID.unknownTtl(Duration.ofMinutes(1))).hold().close();
         Outcome unknown = lock.onceResult().orElseThrow();
         assertEquals(Outcome.State.UNKNOWN, unknown.state());
+        assertEquals(Duration.ofMinutes(1), unknown.ttl()); // until a caller learns of it
+        assertThrows(
+                OutcomeUnknownException.class, () -> lock.once(PAID, OnceContract::unwanted));
+        unknown = lock.onceResult().orElseThrow();
+        assertTrue(unknown.ttl().compareTo(Duration.ofMinutes(1)) < 0, "" + unknown.ttl());
         assertTrue(unknown.ttl().toSeconds() > 20 && unknown.ttl().toSeconds() <= 60, "" + unknown.ttl());
         for (Duration wrong : List.of(Duration.ofSeconds(9), Duration.ofDays(4000))) {
             assertThrows(IllegalArgumentException.class, () -> PAID.unknownTtl(wrong));

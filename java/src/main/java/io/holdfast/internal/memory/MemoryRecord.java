@@ -21,7 +21,7 @@ record MemoryRecord(
         byte[] owner,
         Instant since,
         Duration ttl,
-        long from,
+        Long from, // of the ttl; null: it is an unknown outcome's, of which no caller knows yet
         byte[] note,
         byte[] bytes) {
     static final Duration RETRY_TTL = Duration.ofHours(24);
@@ -42,7 +42,7 @@ record MemoryRecord(
                 owner,
                 Instant.now(),
                 options.unknownTtl(),
-                System.nanoTime(),
+                null,
                 options.note().getBytes(java.nio.charset.StandardCharsets.UTF_8),
                 null);
     }
@@ -79,6 +79,23 @@ record MemoryRecord(
                 kind, atMostOnce, print, fence, owner, since, ttl, from, why, bytes);
     }
 
+    /** A caller learns of it. */
+    MemoryRecord learned() {
+        return from != null
+                ? this
+                : new MemoryRecord(
+                        kind,
+                        atMostOnce,
+                        print,
+                        fence,
+                        owner,
+                        since,
+                        ttl,
+                        System.nanoTime(),
+                        note,
+                        bytes);
+    }
+
     MemoryRecord settledBy(byte[] settler) {
         return new MemoryRecord(
                 kind, atMostOnce, print, fence, settler, since, ttl, from, note, bytes);
@@ -86,7 +103,7 @@ record MemoryRecord(
 
     /** For how much longer it stays. */
     Duration left() {
-        if (ttl.equals(Hold.FOREVER)) {
+        if (from == null || ttl.equals(Hold.FOREVER)) {
             return ttl;
         }
         long nanos = TimeUnit.NANOSECONDS.convert(ttl) - (System.nanoTime() - from);

@@ -302,7 +302,10 @@ final class MemoryState implements MemoryHold.Place {
                 known != null
                         && known.kind() != Outcome.State.RETRY
                         && (known.isKept() || !isHeld(known));
-        return over ? known : null;
+        if (over) {
+            record = known.learned();
+        }
+        return over ? record : null;
     }
 
     boolean isHeld(MemoryRecord known) {
@@ -336,7 +339,7 @@ final class MemoryState implements MemoryHold.Place {
         switch (end.state()) {
             case UNKNOWN:
                 if (open) {
-                    record = known.noted(end.bytes());
+                    record = known.noted(end.bytes()).learned();
                 }
                 return open;
             case RETRY:
@@ -398,12 +401,9 @@ final class MemoryState implements MemoryHold.Place {
 
     /** Tells those who wait for an outcome, if there is one. */
     private void tell() {
-        MemoryRecord over = outcome();
-        if (over == null) {
-            return;
-        }
         for (MemoryWaiter waiter : List.copyOf(queue)) {
-            if (waiter.once != null) {
+            MemoryRecord over = waiter.once != null ? outcome() : null;
+            if (over != null) {
                 queue.remove(waiter);
                 waiter.done(over);
             }
