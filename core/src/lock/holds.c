@@ -372,7 +372,7 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
-    if (hold->terms.mode == HF_MODE_EXCLUSIVE && hf_table_superseded_locked(hold) == NULL)
+    if (hold->terms.mode != HF_MODE_SHARED && hf_table_superseded_locked(hold) == NULL)
         table->floors[at].hold = hold;
 }
 
@@ -396,7 +396,7 @@ void hf_table_shown_locked(hf_hold *hold) {
     const hf_hold *before = table->floors[at].hold;
     if (table->floors[at].hash == hold->names->hash && hf_hold_is_listed(hold) &&
         (before == NULL || before->fence < hold->fence))
-        table->floors[at].hold = hold->terms.mode == HF_MODE_EXCLUSIVE ? hold : NULL;
+        table->floors[at].hold = hold->terms.mode != HF_MODE_SHARED ? hold : NULL;
 }
 
 static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {

@@ -306,6 +306,19 @@ static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     }
 }
 
+/* Of two threads of one client, one has it. */
+static void test_the_next_turn_ends_the_one_that_was_lost(void **state) {
+    (void)state;
+    hf_lock *long_lease = lease_lock(client, "k", 60000, HF_ON);
+    hf_hold *lost = turn_of(long_lease);
+    TELL("DEL k");
+    hf_hold *next = turn_of(mine);
+    assert_int_equal(hf_hold_state(lost), HF_STATE_LOST);
+    give_back(next, HF_OK);
+    hf_hold_close(lost);
+    hf_lock_close(long_lease);
+}
+
 static void *mark_meanwhile(void *hold) {
     hf_once_mark(hold, HF_NEVER, "n", 1);
     return NULL;
@@ -352,6 +365,7 @@ int main(int count, char **words) {
         TEST(test_a_result_that_a_permission_refuses_is_kept_when_that_is_back),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
+        TEST(test_the_next_turn_ends_the_one_that_was_lost),
     };
     return RUN_TESTS(tests, count, words);
 }
