@@ -2,7 +2,6 @@ package io.holdfast;
 
 import io.holdfast.internal.core.Threads;
 import java.time.Duration;
-import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -154,8 +153,8 @@ public final class Gate {
     }
 
     /**
-     * Starts to pass, and waits for that without a thread. Cancelling the future gives it up: a
-     * pass that it had got at that moment is given back.
+     * Starts to pass, and waits for that without a thread. Cancelling the future, or ending it in
+     * another way, gives it up: a pass that it had got at that moment is given back.
      *
      * @param timeout how long to wait; zero tries once
      * @return whether the caller has passed; or the exceptions of {@link #tryEnter()}
@@ -164,12 +163,7 @@ public final class Gate {
     public CompletableFuture<Boolean> tryEnterAsync(Duration timeout) {
         CompletableFuture<Hold> pass = lock.acquireAsync(timeout);
         CompletableFuture<Boolean> passed = new CompletableFuture<>();
-        passed.whenComplete(
-                (answer, failure) -> {
-                    if (failure instanceof CancellationException) {
-                        pass.cancel(true);
-                    }
-                });
+        passed.whenComplete((answer, failure) -> pass.cancel(true)); // unless it has ended
         pass.whenComplete(
                 (hold, failure) -> {
                     try {
@@ -230,10 +224,15 @@ public final class Gate {
 
     /** Leaves the pass to its time. */
     private static void spend(Hold hold, Duration timeout) {
-        if (!timeout.isZero()) {
-            hold.renew(); // what came by waiting has not its whole lease yet
+        try {
+            if (!timeout.isZero()) {
+                hold.renew(); // what came by waiting has not its whole lease yet
+            }
+            hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
+        } catch (RuntimeException | Error e) {
+            hold.releaseAsync(); // the caller has not passed
+            throw e;
         }
-        hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
     }
 
     /** False: others have all passes. Everything else is thrown. */

@@ -175,7 +175,11 @@ final class Once<T> {
         begun.whenComplete(
                 (turn, failure) -> {
                     if (bare(failure) instanceof LockLostException && !future.isDone()) {
-                        begin(future, call); // the call had not begun
+                        try {
+                            begin(future, call); // the call had not begun
+                        } catch (Throwable e) {
+                            future.completeExceptionally(e);
+                        }
                     } else if (failure != null) {
                         future.completeExceptionally(options.told(bare(failure)));
                     } else if (turn.result().isPresent()) {

@@ -7,11 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -172,10 +174,40 @@ abstract class GateContract extends ClientTest {
         until(() -> lock.inspect().waiters() == 1);
         assertTrue(waiting.cancel(true));
         until(() -> lock.inspect().waiters() == 0);
+        CompletableFuture<Boolean> ended = gate.tryEnterAsync(Duration.ofHours(1));
+        until(() -> lock.inspect().waiters() == 1);
+        ended.completeExceptionally(new TimeoutException());
+        until(() -> lock.inspect().waiters() == 0);
         Gate brief = client.gate(name + 2, 1, Duration.ofMillis(200));
         brief.enter();
         assertTrue(brief.tryEnterAsync(LONG).get(20, TimeUnit.SECONDS));
         assertFalse(brief.tryEnter());
+    }
+
+    @Test
+    void aPassThatCannotBeSpentIsGivenBack() throws Exception {
+        Hold pass = lock.acquire();
+        Hold broken =
+                (Hold)
+                        Proxy.newProxyInstance(
+                                Hold.class.getClassLoader(),
+                                new Class<?>[] {Hold.class},
+                                (proxy, method, arguments) -> {
+                                    if (method.getName().equals("handOver")) {
+                                        throw new ServerException("it is loading");
+                                    }
+                                    return method.invoke(pass, arguments);
+                                });
+        HoldfastLock gives =
+                (HoldfastLock)
+                        Proxy.newProxyInstance(
+                                HoldfastLock.class.getClassLoader(),
+                                new Class<?>[] {HoldfastLock.class},
+                                (proxy, method, arguments) ->
+                                        method.getName().equals("acquire") ? broken : proxy);
+        Gate gate = Gate.of(options -> gives, 1, MINUTE);
+        assertThrows(ServerException.class, gate::tryEnter);
+        until(() -> !lock.isLocked());
     }
 
     @Test

@@ -44,6 +44,28 @@ abstract class OnceContract extends ClientTest {
     }
 
     @Test
+    void aFutureEndsAlsoIfItsNextTurnCannotBegin() throws Exception {
+        AtomicInteger tries = new AtomicInteger();
+        CompletableFuture<String> future =
+                new Once<>(
+                                lock,
+                                OnceOptions.of(TTL, Codec.UTF_8),
+                                null,
+                                () -> {
+                                    if (tries.incrementAndGet() > 1) {
+                                        throw new OutOfMemoryError("in a test");
+                                    }
+                                    return CompletableFuture.failedFuture(
+                                            new LockLostException("before the call"));
+                                },
+                                null)
+                        .start(() -> CompletableFuture.completedFuture(unwanted()));
+        ExecutionException failed =
+                assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS));
+        assertInstanceOf(OutOfMemoryError.class, failed.getCause());
+    }
+
+    @Test
     void theFirstCallsItAndAllOthersGetItsResult() throws Exception {
         AtomicInteger calls = new AtomicInteger();
         List<Async<String>> threads = new ArrayList<>();

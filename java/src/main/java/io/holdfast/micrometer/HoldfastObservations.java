@@ -10,6 +10,7 @@ import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * Observations of waits and holds, from which Micrometer makes spans and timers.
@@ -102,9 +103,32 @@ public final class HoldfastObservations {
      */
     public CompletableFuture<Hold> acquireAsync(HoldfastLock lock, Duration timeout) {
         Observation wait = start("wait", lock.getName());
-        CompletableFuture<Hold> acquiring = wait.scoped(() -> lock.acquireAsync(timeout));
+        CompletableFuture<Hold> acquiring = acquireAsync(wait, lock, timeout);
         acquiring.whenComplete((hold, failure) -> stop(wait, failure));
         return acquiring;
+    }
+
+    /**
+     * Acquires the lock like {@link HoldfastLock#acquireAsync(Duration)}, and does not stop the
+     * observation.
+     *
+     * @param wait from {@link #start}
+     * @param lock the lock
+     * @param timeout how long to wait; zero tries once
+     * @return the hold; close it
+     */
+    public CompletableFuture<Hold> acquireAsync(
+            Observation wait, HoldfastLock lock, Duration timeout) {
+        AtomicReference<CompletableFuture<Hold>> started = new AtomicReference<>();
+        try {
+            wait.scoped(() -> started.set(lock.acquireAsync(timeout)));
+        } catch (RuntimeException | Error e) {
+            if (started.get() != null && !started.get().cancel(true)) { // a handler of the user's failed
+                started.get().thenAccept(Hold::releaseAsync);
+            }
+            throw e;
+        }
+        return started.get();
     }
 
     /**

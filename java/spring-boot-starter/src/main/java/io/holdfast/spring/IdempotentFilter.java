@@ -318,6 +318,7 @@ final class IdempotentFilter extends OncePerRequestFilter
             HttpServletResponse response,
             FilterChain chain)
             throws ServletException, IOException {
+        boolean[] begun = new boolean[1];
         try {
             observations
                     .obtain()
@@ -325,6 +326,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                             turn.hold(),
                             lock.getName(),
                             () -> {
+                                begun[0] = true;
                                 call(lock, turn, rule, request, response, chain);
                                 return null;
                             });
@@ -332,6 +334,10 @@ final class IdempotentFilter extends OncePerRequestFilter
             throw e;
         } catch (Exception e) { // the call throws no other
             throw new ServletException(e);
+        } finally {
+            if (!begun[0]) { // an observation's handler failed
+                end(() -> forget(lock, turn));
+            }
         }
     }
 

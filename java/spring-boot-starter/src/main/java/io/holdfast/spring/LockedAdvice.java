@@ -126,7 +126,7 @@ final class LockedAdvice implements Advice {
                         });
         CompletableFuture<Object> result =
                 future.acquire(
-                        wait.scoped(() -> lock.acquireAsync(timeout)),
+                        observations.acquireAsync(wait, lock, timeout),
                         executor,
                         failure -> explained(failure, lock));
         result.whenComplete((value, failure) -> over.accept(failure));

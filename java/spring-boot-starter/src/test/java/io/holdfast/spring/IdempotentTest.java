@@ -201,6 +201,15 @@ final class IdempotentTest {
     private static final List<Observation.Context> ENDED = new CopyOnWriteArrayList<>();
 
     private static final class Observed implements ObservationHandler<Observation.Context> {
+        static volatile boolean fails;
+
+        @Override
+        public void onStart(Observation.Context context) {
+            if (fails) {
+                throw new IllegalStateException("a handler of observations");
+            }
+        }
+
         @Override
         public void onStop(Observation.Context context) {
             ENDED.add(context);
@@ -324,6 +333,18 @@ final class IdempotentTest {
                             assertThat(each.getHighCardinalityKeyValue("holdfast.fence").getValue())
                                     .isEqualTo(Long.toString(outcome(nameOf("charge")).fence()));
                         });
+    }
+
+    @Test
+    void anObservationThatFailsBeforeTheCallLeavesNothing() throws Exception {
+        Observed.fails = true;
+        try {
+            assertThat(charge(SEVEN, "Idempotency-Key", key).statusCode()).isEqualTo(500);
+        } finally {
+            Observed.fails = false;
+        }
+        assertThat(CALLS).hasValue(0);
+        assertThat(charge(SEVEN, "Idempotency-Key", key).statusCode()).isEqualTo(201);
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
 import io.holdfast.micrometer.HoldfastObservations;
 import io.holdfast.testing.InMemoryHoldfast;
 import io.holdfast.testing.TestRedis;
@@ -176,6 +177,25 @@ final class ObservationTest {
         @Override
         public boolean supportsContext(Observation.Context context) {
             return true;
+        }
+    }
+
+    @Test
+    void aHandlerThatThrowsLeavesNoAcquireUnderWay() throws Exception {
+        ObservationRegistry registry = ObservationRegistry.create();
+        registry.observationConfig().observationHandler(new Failing("holdfast.lock.wait", "close"));
+        HoldfastObservations observations = new HoldfastObservations(registry);
+        HoldfastClient client = new InMemoryHoldfast().connect();
+        HoldfastLock lock = client.lock("later");
+        for (boolean free : new boolean[] {true, false}) {
+            Hold before = free ? null : lock.acquire();
+            assertThatThrownBy(() -> observations.acquireAsync(lock, Duration.ofMinutes(1)))
+                    .hasMessage("a handler");
+            assertThat(lock.inspect().waiters()).isZero();
+            if (before != null) {
+                before.close();
+            }
+            assertThat(lock.isLocked()).as("free: " + free).isFalse();
         }
     }
 
