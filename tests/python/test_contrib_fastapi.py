@@ -369,7 +369,7 @@ def test_a_client_that_hangs_up_as_its_request_gets_the_lock_leaves_it_free(
 
     asyncio.run(asyncio.wait_for(main(), 50))
     assert "gone" in outcomes
-    assert not client.lock(name).locked()
+    until(lambda: not client.lock(name).locked())  # a wait that was cancelled gives back soon
 
 
 def test_arguments_are_checked() -> None:
