@@ -89,7 +89,7 @@ HASTY: dict[str, Any] = {"connect_timeout": 0.5, "command_timeout": 0.5}
 
 
 @contextlib.contextmanager
-def hasty(url: str) -> Iterator[holdfast.Client]:
+def hasty(url: str, **options: Any) -> Iterator[holdfast.Client]:
     """Give a client that has reached its server, and gives up soon."""
 
     def reached() -> bool:
@@ -98,7 +98,7 @@ def hasty(url: str) -> Iterator[holdfast.Client]:
             return True
         return False
 
-    with holdfast.connect(url, lazy=True, **HASTY) as client:
+    with holdfast.connect(url, lazy=True, **HASTY, **options) as client:
         until(reached)
         yield client
 
@@ -141,7 +141,6 @@ def test_trouble_is_told_before_anything_is_lost(
     own: Own, keep: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[holdfast.Trouble] = []
-    times: dict[str, Any] = {"connect_timeout": 20, "command_timeout": 0.5}
 
     def outage() -> None:
         own.pause()
@@ -149,7 +148,7 @@ def test_trouble_is_told_before_anything_is_lost(
         own.resume()
         until(lambda: len(told) > 1)
 
-    with holdfast.connect(own.url, on_trouble=told.append, **times) as client:
+    with hasty(own.url, on_trouble=told.append) as client:
         keep(client, outage)
     # More than once only if the machine stands still.
     assert [trouble.kind for trouble in told] == ["at_risk", "over"] * (len(told) // 2)

@@ -8,6 +8,6 @@ import org.junit.jupiter.api.extension.ExtendWith;
 final class GateOnVirtualThreadsTest extends GateContract {
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(RedisServer.shared().tcpUrl);
+        return RedisServer.shared().connect();
     }
 }

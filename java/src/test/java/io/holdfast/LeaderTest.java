@@ -144,9 +144,9 @@ final class LeaderTest extends RedisTest {
             assertTrue(lock.forceUnlock());
             assertTrue(lost.await(20, TimeUnit.SECONDS));
             until(leader::isLeader);
-            until(() -> interrupted.get() == 1);
+            until(() -> interrupted.get() >= 1);
         }
-        assertEquals(2, interrupted.get());
+        assertTrue(interrupted.get() >= 2, interrupted + " times");
     }
 
     @Test

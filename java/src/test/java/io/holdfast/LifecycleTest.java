@@ -78,7 +78,8 @@ final class LifecycleTest extends RedisTest {
                 ClientOptions.defaults()
                         .clientName("till-7")
                         .keepAlive(Duration.ofSeconds(5))
-                        .commandTimeout(SECOND);
+                        .connectTimeout(Duration.ofSeconds(20))
+                        .commandTimeout(Duration.ofSeconds(20));
         try (HoldfastClient one = Holdfast.connect(url(), options)) {
             HoldfastLock there = one.lock(name, LockOptions.defaults().reentrant(false));
             List<Async<?>> calls = new ArrayList<>();
@@ -287,8 +288,8 @@ final class LifecycleTest extends RedisTest {
     /** Its holds may still be in use by an unknown thread: they are not released. */
     @Test
     void whatADroppedClientHoldsEndsWithItsLease() throws Exception {
-        leaveLocked();
         long start = System.nanoTime();
+        leaveLocked();
         Async<Hold> waiting = Async.start(() -> lock.acquire());
         while (waiting.isRunning()) {
             System.gc();

@@ -4,6 +4,6 @@ package io.holdfast;
 final class LocksTest extends LocksContract {
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(RedisServer.shared().tcpUrl);
+        return RedisServer.shared().connect();
     }
 }

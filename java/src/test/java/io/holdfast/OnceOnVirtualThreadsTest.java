@@ -8,6 +8,6 @@ import org.junit.jupiter.api.extension.ExtendWith;
 final class OnceOnVirtualThreadsTest extends OnceContract {
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(RedisTest.SERVER.tcpUrl);
+        return RedisTest.SERVER.connect();
     }
 }

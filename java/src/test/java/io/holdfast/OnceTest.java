@@ -24,7 +24,7 @@ final class OnceTest extends OnceContract {
 
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(RedisTest.SERVER.tcpUrl);
+        return RedisTest.SERVER.connect();
     }
 
     @BeforeEach

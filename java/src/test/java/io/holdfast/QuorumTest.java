@@ -225,7 +225,7 @@ final class QuorumTest extends ClientTest {
     void aBrokenHoldIsTold() throws Exception {
         List<Hold> lost = new CopyOnWriteArrayList<>();
         Hold hold =
-                everywhere(client.lock(name, LockOptions.defaults().lease(SECOND)).acquire(LONG));
+                everywhere(client.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(5))).acquire(LONG));
         hold.onLost(lost::add);
         assertTrue(other.lock(name).forceUnlock());
         until(() -> lost.equals(List.of(hold)));

@@ -58,6 +58,11 @@ final class RedisServer implements AutoCloseable {
         }
     }
 
+    /** A client with patience for a machine that stands still. */
+    HoldfastClient connect() {
+        return Holdfast.connect(tcpUrl + "?connect_timeout=20");
+    }
+
     /** It keeps its connections, and answers nothing until {@link #resume()}. */
     void stall() throws IOException, InterruptedException {
         signal("-STOP");

@@ -16,7 +16,7 @@ abstract class RedisTest extends ClientTest {
 
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(url());
+        return SERVER.connect();
     }
 
     @BeforeEach

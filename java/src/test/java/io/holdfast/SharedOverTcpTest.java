@@ -3,6 +3,6 @@ package io.holdfast;
 final class SharedOverTcpTest extends SharedContract {
     @Override
     HoldfastClient connect() {
-        return Holdfast.connect(RedisServer.shared().tcpUrl);
+        return RedisServer.shared().connect();
     }
 }
