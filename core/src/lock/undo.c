@@ -247,6 +247,7 @@ bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
 
 void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline) {
     hf_request release, *requests[] = {left != NULL ? left : &release};
+    HF_NOT_CANCELLED;
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&release, hold, true);

@@ -66,9 +66,18 @@ hf_task *hf_task_new(size_t size, hf_names *names,
     return task;
 }
 
+void hf_task_unask(hf_task *task) {
+    if (task->refusal == NULL)
+        return;
+    free(task->refusal);
+    task->refusal = NULL;
+    hf_request_free(&task->request);
+    hf_request_move(&task->request, &task->refused);
+}
+
 void hf_task_free(hf_task *task) {
     hf_list_remove(&task->item);
-    free(task->refusal);
+    hf_task_unask(task);
     if (task->drop != NULL)
         task->drop(task);
     hf_request_free(&task->request);
@@ -83,10 +92,11 @@ static void call_done(hf_task *task, hf_status status, const redisReply *reply) 
         return;
     if (task->refusal != NULL) {
         hf_transport_refusal(task->refusal, &task->request, status == HF_OK ? reply : NULL);
-        task->done(task, task->status, NULL);
-    } else {
-        task->done(task, status, reply);
+        hf_task_unask(task);
+        status = task->status;
+        reply = NULL;
     }
+    task->done(task, status, reply);
 }
 
 void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
@@ -149,7 +159,7 @@ static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
     if (task->refusal == NULL)
         return false;
     hf_request_permissions(&question, &task->request);
-    hf_request_free(&task->request);
+    hf_request_move(&task->refused, &task->request);
     hf_request_move(&task->request, &question);
     task->course = (hf_course){.doubtful = task->course.doubtful};
     task->status = status;
@@ -163,8 +173,6 @@ static void end_task(hf_links *links, hf_task *task, hf_status status, const red
     bool unclear = task->unclear, again = task->again;
     task->unclear = task->again = false;
     if (again) {
-        free(task->refusal);
-        task->refusal = NULL;
         task->course = (hf_course){.doubtful = task->course.doubtful};
         hf_list_add_first(route(links, task), &task->item);
     } else if (!unclear)

@@ -39,9 +39,10 @@ typedef struct hf_task {
     bool unclear;  /* set by done: the answer is a refusal, in this thread's message. Done is called
                       again, with HF_ESERVER and the missing permission in the message */
     bool again;    /* set by done: its request is another one now, which is sent, too */
-    hf_status status; /* while it asks what is missing: what it ends with */
-    char *refusal;    /* and the text; or NULL */
-    int64_t retry_at; /* while it is delayed */
+    hf_status status;   /* while it asks what is missing: what it ends with */
+    char *refusal;      /* and the text; or NULL */
+    hf_request refused; /* and the request, in the place of which the question is */
+    int64_t retry_at;   /* while it is delayed */
     int64_t sent_at, give_up_at;
     bool urgent; /* it is sent before those that wait */
     bool
@@ -159,6 +160,8 @@ hf_task *hf_task_new(size_t size, hf_names *names,
                      void (*done)(hf_task *, hf_status, const redisReply *),
                      void (*drop)(hf_task *));
 void hf_task_free(hf_task *task);
+/* Forget the question about what is missing, if there is one: its request is the refused one. */
+void hf_task_unask(hf_task *task);
 /* Why the server was not asked, for this thread's message: the status of the last dial. */
 hf_status hf_link_explain(const hf_links *links, const hf_link *link);
 /* A dial of it came to nothing, with this thread's message. */

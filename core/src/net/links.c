@@ -117,5 +117,7 @@ void hf_links_take(hf_links *links, hf_list *tasks) {
         hf_list_move(&LINK_OF(at)->sent, tasks);
         hf_list_move(&LINK_OF(at)->waiting, tasks);
     }
+    HF_EACH(at, tasks)
+    hf_task_unask(TASK_OF(at));
     links->closed = true;
 }

@@ -259,18 +259,51 @@ static void test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept(v
     hf_hold_close(hold);
 }
 
+static void finish_by(hf_hold *hold, bool started, hf_status status) {
+    if (started) {
+        assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, "paid", 4, 60000, 1), HF_OK);
+        assert_status(completion_within(client, 5000).status, status);
+    } else {
+        assert_status(hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000), status);
+    }
+}
+
 /* Its user may do nothing for a while. */
 static void test_a_result_that_a_permission_refuses_is_kept_when_that_is_back(void **state) {
     (void)state;
-    hf_hold *hold = turn_of(mine);
+    for (int started = 0; started < 2; started++) {
+        hf_hold *hold = turn_of(mine);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+        TELL("ACL SETUSER default -evalsha -eval");
+        finish_by(hold, started, HF_ESERVER);
+        sleep_ms(10000);
+        TELL("ACL SETUSER default +@all");
+        sleep_ms(1000);
+        assert_told(theirs, HF_EDONE, "paid");
+        TELL("DEL {k}k:hf1:r");
+        hf_hold_close(hold);
+    }
+}
+
+/* The client is closed while it asks which permission is missing. */
+static void test_a_result_that_was_refused_is_sent_by_a_close(void **state) {
+    (void)state;
+    proxy *lane = proxy_start();
+    hf_client *closing = open_with(url_of(lane), 2000, 500);
+    warm_up(closing);
+    hf_lock *lock = lease_lock(closing, "k", 60000, HF_OFF);
+    hf_hold *hold = turn_of(lock);
     assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
-    TELL("ACL SETUSER default -evalsha -eval");
-    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000), HF_ESERVER);
-    sleep_ms(10000);
-    TELL("ACL SETUSER default +@all");
-    sleep_ms(1000);
+    proxy_next(lane, HOLD_REPLY, hf_script_permissions.sha1);
+    TELL("ACL SETUSER default resetkeys ~warm*");
+    assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, "paid", 4, 60000, 1), HF_OK);
+    assert_soon(atomic_load(&lane->mishaps) == 1);
+    TELL("ACL SETUSER default ~*");
+    hf_client_close(closing);
     assert_told(theirs, HF_EDONE, "paid");
     hf_hold_close(hold);
+    hf_lock_close(lock);
+    proxy_stop(lane);
 }
 
 static void *finish_meanwhile(void *hold) {
@@ -278,10 +311,12 @@ static void *finish_meanwhile(void *hold) {
     return NULL;
 }
 
-/* Its request gets lost on the way, and by then the client is closed. */
+/* Its request gets lost on the way, and by then the client is closed, and perhaps its thread
+ * cancelled. */
 static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     (void)state;
-    for (int started = 0; started < 2; started++) {
+    for (int how = 0; how < 3; how++) {
+        bool started = how == 1, cancelled = how == 2;
         proxy *lane = proxy_start();
         hf_client *closing = open_with(url_of(lane), 2000, 500);
         pthread_t thread;
@@ -295,6 +330,8 @@ static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
         else
             assert_int_equal(pthread_create(&thread, NULL, finish_meanwhile, hold), 0);
         assert_soon(atomic_load(&lane->mishaps) == 1);
+        if (cancelled)
+            pthread_cancel(thread);
         hf_client_close(closing);
         if (!started)
             pthread_join(thread, NULL);
@@ -363,6 +400,7 @@ int main(int count, char **words) {
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
         TEST(test_a_result_that_a_permission_refuses_is_kept_when_that_is_back),
+        TEST(test_a_result_that_was_refused_is_sent_by_a_close),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
         TEST(test_the_next_turn_ends_the_one_that_was_lost),
