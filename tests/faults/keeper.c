@@ -176,14 +176,33 @@ static void test_no_lease_outlasts_max_hold(void **state) {
     assert_in_range(NUMBER("PTTL k"), 700, 900);
     sleep_ms(500);
     assert_status(hf_hold_renew(hold), HF_OK);
-    assert_status(hf_hold_extend(hold, 60000, 0), HF_OK);
-    assert_in_range(NUMBER("PTTL k"), 1, since + 900 - now_ms() + 10);
-    assert_in_range(hf_hold_remaining_ms(hold), 1, since + 900 - now_ms());
+    for (uint32_t flags = 0; flags <= HF_EXTEND_REPLACE; flags++) {
+        assert_status(hf_hold_extend(hold, 60000, flags), HF_OK);
+        assert_in_range(NUMBER("PTTL k"), 1, since + 900 - now_ms() + 10);
+        assert_in_range(hf_hold_remaining_ms(hold), 1, since + 900 - now_ms());
+    }
     while (hf_hold_state(hold) == HF_STATE_HELD)
         sleep_ms(1);
     assert_in_range(now_ms() - since, 900 - 50, 900 + 50);
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
     give_up(hold);
+    hf_lock_close(lock);
+}
+
+/* The same for the claim that a renewal of it is. */
+static void test_no_lease_of_a_grant_outlasts_max_hold(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 60000, .max_hold_ms = 20000};
+    hf_lock *lock = must_lock(client, "k", &options);
+    hf_hold *before = held(lock);
+    waiter *next = waiter_start(lock, 10000);
+    assert_soon(queued("k") == 1);
+    give_back(before, HF_OK);
+    waiter_join(next, HF_OK);
+    sleep_ms(500);
+    assert_status(hf_hold_renew(next->hold), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 1, 20000 - 490);
+    give_back(next->hold, HF_OK);
     hf_lock_close(lock);
 }
 
@@ -542,6 +561,7 @@ int main(int count, char **words) {
         TEST(test_a_lease_is_renewed_unless_that_is_turned_off),
         TEST(test_max_hold_ends_the_renewal),
         TEST(test_no_lease_outlasts_max_hold),
+        TEST(test_no_lease_of_a_grant_outlasts_max_hold),
         TEST(test_the_last_renewal_asks_for_what_is_left_of_max_hold),
         TEST(test_max_hold_of_nested_holds_counts_from_the_outermost),
         TEST(test_a_hold_whose_key_is_deleted_is_lost_by_its_next_renewal),

@@ -243,7 +243,7 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
     return (hf_renewal){.names = hold->names,
                         .id = hold->id,
                         .fence = hold->fence,
-                        .lease_ms = mode == HF_RENEW_LONGER
+                        .lease_ms = mode != HF_RENEW_KEEP
                                         ? hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms)
                                         : lease_ms,
                         .mode = mode,
