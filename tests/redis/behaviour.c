@@ -1277,7 +1277,8 @@ static int in_the_child(hf_lock *lock, hf_hold *hold) {
     if (hf_hold_release(hold) != HF_EFORKED || hf_lock_release(lock) != HF_EFORKED)
         return 3;
     if (hf_hold_renew(hold) != HF_EFORKED || hf_hold_check(hold) != HF_EFORKED ||
-        hf_hold_extend(hold, 1000, 1) != HF_EFORKED)
+        hf_hold_extend(hold, 1000, 1) != HF_EFORKED ||
+        hf_hold_keep_at_least(hold, 1000) != HF_EFORKED)
         return 4;
     if (hf_lock_inspect(lock, 0, &info, NULL) != HF_EFORKED ||
         hf_lock_break(lock, hf_hold_fence(hold), 0) != HF_EFORKED)

@@ -1388,6 +1388,7 @@ HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
  * @param duration_ms   0 to HF_LEASE_MAX. 0: a release releases, as by default.
  * @retval HF_OK
  * @retval HF_EINVAL    The duration is out of bounds, or the handle is NULL.
+ * @retval HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */

@@ -846,6 +846,8 @@ void hf_hold_take_up(hf_hold *hold) {
 hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (hf_client_inherited(hold->client))
+        return hf_client_check(hold->client);
     if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "keep for %lld ms at least: it takes 0 ms to 10 years",
                        (long long)duration_ms);
@@ -964,6 +966,8 @@ static hf_status adopt(hf_hold *hold) {
         .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
     hf_client_lock(client);
     hf_status status = hf_hold_equip_locked(hold);
+    if (status == HF_OK && hold->terms.renew)
+        status = hf_thread_start_locked(client); /* or it could not be renewed */
     hf_client_unlock(client);
     if (status == HF_OK)
         status = perform(&mine, ON_THIS_THREAD);

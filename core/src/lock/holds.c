@@ -394,8 +394,9 @@ void hf_table_shown_locked(hf_hold *hold) {
     struct hf_table *table = hold->client->table;
     size_t at = hold->names->hash % FLOORS;
     const hf_hold *before = table->floors[at].hold;
+    /* A close has what is held no more in a list of its own. */
     if (table->floors[at].hash == hold->names->hash && hf_hold_is_listed(hold) &&
-        (before == NULL || before->fence < hold->fence))
+        hold->state == HF_STATE_HELD && (before == NULL || before->fence < hold->fence))
         table->floors[at].hold = hold->terms.mode != HF_MODE_SHARED ? hold : NULL;
 }
 

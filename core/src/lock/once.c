@@ -97,9 +97,11 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
     switch (mine->state) {
     case HF_STANDS_HELD:
         break;
-    case HF_STANDS_OUTCOME:
+    case HF_STANDS_OUTCOME: {
         withdraw(hold, HF_OK);
+        HF_HOLDING_CLIENT(hold->client); /* a close that was before this has the hold, too */
         return hf_once_take(hold, mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
+    }
     case HF_STANDS_BUSY:
         return withdraw(hold, hf_hold_explain_lost(hold, "the server no longer knows it"));
     default:

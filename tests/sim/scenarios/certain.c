@@ -49,6 +49,35 @@ static void test_a_token_is_adopted_in_its_own_mode_alone(void **state) {
     hf_lock_close(exclusive);
 }
 
+/* By a client that has done nothing before, in a process that lacks memory and threads. */
+static void test_a_hold_that_is_adopted_is_renewed(void **state) {
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 60; n++) {
+        hf_client *cat = open_client();
+        hf_lock *theirs = lease_lock(cat, "k", 3000, HF_ON);
+        hf_hold *handed = held(lock), *adopted;
+        hf_status status;
+        assert_status(hf_hold_hand_over(handed, token, sizeof token, &length), HF_OK);
+        hf_hold_close(handed);
+        alarm(200);
+        sim_set.no_memory = 0.1;
+        do
+            status = hf_lock_adopt(theirs, token, length, &adopted);
+        while (status != HF_OK);
+        sim_set.no_memory = 0;
+        sleep_ms(70000);
+        give_back(adopted, HF_OK);
+        hf_lock_close(theirs);
+        hf_client_close(cat);
+    }
+    sim_may_lack_memory(sim_self(), false);
+    hf_lock_close(lock);
+}
+
 /* G7: what was certain before it stays so. */
 static void test_a_check_with_a_slow_way_takes_nothing_back(void **state) {
     (void)state;
@@ -301,6 +330,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
         TEST(test_a_token_is_adopted_in_its_own_mode_alone),
+        TEST(test_a_hold_that_is_adopted_is_renewed),
         TEST(test_a_check_with_a_slow_way_takes_nothing_back),
         TEST(test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold),
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),

@@ -53,6 +53,36 @@ static void *acquire_several(void *argument) {
     return NULL;
 }
 
+static void *renew_meanwhile(void *hold) {
+    hf_hold_renew(hold);
+    return NULL;
+}
+
+/* One comes before the close has its own answers, and the other when that hold is gone. */
+static void test_a_close_and_two_answers_that_cross_it_touch_no_hold_that_is_gone(void **state) {
+    pthread_t soon, late;
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 5000, 5000);
+    warm_up(client);
+    hf_lock *lock = open_lock(client, "k", "o", OPTIONS(.lease_ms = 60000, .renew = HF_OFF));
+    hf_hold *outer = held(lock), *inner = held(lock);
+    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
+    assert_int_equal(pthread_create(&late, NULL, renew_meanwhile, outer), 0);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    atomic_store(&way->delay_ms, 200);
+    assert_int_equal(pthread_create(&soon, NULL, renew_meanwhile, inner), 0);
+    sleep_ms(50);
+    hf_client_close(client);
+    pthread_join(soon, NULL);
+    hf_hold_close(inner);
+    atomic_store(&way->holds_reply, false);
+    pthread_join(late, NULL);
+    hf_hold_close(outer);
+    hf_lock_close(lock);
+    proxy_stop(way);
+}
+
 /* G1: the close has that hold in a list of its own when the thread gives it back. */
 static void test_a_close_and_a_thread_that_gives_back_end_a_hold_once(void **state) {
     several all = {.status = -1};
@@ -307,6 +337,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
         TEST(test_a_close_and_a_thread_that_gives_back_end_a_hold_once),
+        TEST(test_a_close_and_two_answers_that_cross_it_touch_no_hold_that_is_gone),
         TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
         TEST(test_a_close_does_not_send_again_what_was_given_up),
         TEST(test_a_close_sends_no_acquire_that_was_given_up),
