@@ -480,5 +480,7 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
 %blocking(hf_hold_renew)
 %blocking(hf_hold_extend)
 %blocking(hf_hold_check)
+%blocking(hf_hold_keep)
+%blocking(hf_hold_hand_over)
 
 %include "holdfast.i"

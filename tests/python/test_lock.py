@@ -8,6 +8,7 @@ import copy
 import gc
 import os
 import pickle
+import signal
 import socket
 import threading
 import time
@@ -513,6 +514,35 @@ def test_a_walk_tells_what_it_costs(client: holdfast.Client, name: str) -> None:
         progress = locks.progress
         assert progress.commands > progress.round_trips >= 3
         assert 0 < progress.answer_time < 60
+
+
+class Noticed(Exception):
+    pass
+
+
+@pytest.mark.redis
+def test_the_progress_is_read_while_the_walk_waits(client: holdfast.Client) -> None:
+    walk = client.locks(rate=1)
+    told = []
+
+    def handler(number: int, frame: object) -> None:
+        told.append(walk.progress)
+        raise Noticed
+
+    def read() -> None:
+        until(lambda: walk.progress.commands > 0)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    reads = Thread(read)
+    try:
+        with pytest.raises(Noticed):
+            while True:
+                next(walk, None)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    reads.finish()
+    assert told[0].commands > 0
 
 
 def test_what_is_no_pattern_is_refused(client: holdfast.Client) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 import holdfast
-from conftest import Server, until
+from conftest import Server, Thread, until
 from running import free_port
 
 SECRET = "s3cr3t"
@@ -172,6 +173,22 @@ def test_trouble_is_logged_without_a_function_for_it(
             until(lambda: "cannot renew 1 hold, which ends in " in caplog.text)
             assert "refused" in caplog.text
             raise holdfast.LockError
+
+
+def test_other_threads_run_while_a_hold_is_kept(own: Own) -> None:
+    with holdfast.connect(own.url, connect_timeout=30, command_timeout=30) as client:
+        hold = client.lock("kept").hold()
+        own.pause()
+        begun = threading.Event()
+
+        def keep() -> None:
+            begun.set()
+            hold.keep(60)
+
+        keeps = Thread(keep)
+        begun.wait()
+        own.resume()
+        keeps.finish()
 
 
 @pytest.mark.parametrize("task", [False, True])

@@ -1181,14 +1181,14 @@ typedef struct hf_progress {
 } hf_progress;
 
 /**
- * Read the progress of the walk. Sends nothing. If a slot moves during the walk, all nodes are
- * walked once more, and `keys` grows.
+ * Read the progress of the walk, also while hf_locks_next() is in progress. Sends nothing. If a slot
+ * moves during the walk, all nodes are walked once more, and `keys` grows.
  *
  * @param[in,out] progress  Set progress->size first.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_EFORKED
  *
- * Threads:  any.   Blocks: while another thread is in hf_locks_next().   Since: 0.1.
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress);
 
@@ -1344,11 +1344,14 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  * @retval HF_OK
  * @retval HF_EINVAL    The buffer is too small. The hold is unchanged.
  * @retval HF_EUNKNOWN  An hf_hold_extend() with HF_EXTEND_REPLACE is under way, or its answer was
- *                      lost: it may still shorten the lease. The hold is unchanged.
+ *                      lost: it may still shorten the lease. Or the answer of this call was lost.
+ *                      The hold is unchanged.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not handed over. The hold is unchanged.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
  * @retval HF_ECLOSED, HF_EFORKED
  *
- * Threads:  any.   Blocks: never.   Since: 0.1.
+ * Threads:  any.   Blocks: never, but for a hold that was just acquired by waiting: one round trip,
+ * connect_timeout_ms at most.   Since: 0.1.
  */
 HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
                                    size_t *token_len_out);

@@ -59,10 +59,12 @@ struct hf_locks {
     hf_view *found[BATCH];
     size_t found_count, found_at;
     hf_set *told;
-    int64_t seen, total, told_count, refused; /* for hf_locks_progress() */
+    int64_t seen, total, told_count, refused;
     int64_t node_seen, surveyed; /* of this node; how many nodes told how many keys they have */
     int64_t commands, trips, answer_us;
     bool unknown_total, over;
+    pthread_mutex_t telling; /* of `progress`, after the last step; it is taken within `mutex` */
+    hf_progress progress;
     hf_status trouble; /* with which node, to be told next */
     hf_error why;
     size_t pattern_length;
@@ -496,11 +498,36 @@ static hf_status step(hf_locks *locks) {
     return serves ? status : HF_OK; /* whoever serves its slots now is walked, too */
 }
 
+/* Those nodes that have not told yet are like the others. */
+static int64_t expected_keys(const hf_locks *locks) {
+    int64_t due = 0;
+    for (size_t i = 0; !locks->over && i < count_nodes(locks); i++)
+        due += (int)i != locks->node && is_due(locks, i);
+    return locks->total + due * (locks->total / locks->surveyed);
+}
+
+/* For hf_locks_progress(), which waits for no step: a signal handler calls it within one. */
+static void note_progress(hf_locks *locks) {
+    int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
+    hf_progress progress = {
+        .locks = locks->told_count,
+        .keys_seen = locks->seen + (locks->node_seen < keys ? locks->node_seen : keys),
+        .keys = locks->unknown_total || locks->surveyed == 0 ? -1 : expected_keys(locks),
+        .refused = locks->refused,
+        .commands = locks->commands,
+        .round_trips = locks->trips,
+        .answer_us = locks->answer_us,
+    };
+    HF_HOLDING(&locks->telling);
+    locks->progress = progress;
+}
+
 static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out) {
     hf_status status = hf_client_check(locks->opener);
     while (status == HF_OK && locks->found_at == locks->found_count &&
            (!locks->over || locks->trouble != HF_OK)) {
         status = step(locks);
+        note_progress(locks);
         hf_status closed = hf_client_check(locks->opener);
         status = closed != HF_OK ? closed : status;
     }
@@ -512,6 +539,7 @@ static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_o
     }
     *view_out = locks->found[locks->found_at++];
     locks->told_count++;
+    note_progress(locks);
     if (info != NULL)
         hf_view_tell(*view_out, info);
     return HF_OK;
@@ -569,6 +597,7 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
         return hf_fail(HF_ENOMEM, "no memory");
     }
     pthread_mutex_init(&locks->mutex, NULL);
+    pthread_mutex_init(&locks->telling, NULL);
     locks->opener = locks->client = hf_client_keep(client);
     locks->records = (chosen.flags & HF_LOCKS_RECORDS) != 0;
     locks->rate = chosen.rate == 0 ? HF_RATE_DEFAULT : chosen.rate;
@@ -576,16 +605,9 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
     locks->place_count = places;
     locks->pattern_length = pattern_len;
     memcpy(locks->pattern, pattern, pattern_len);
+    note_progress(locks);
     *locks_out = locks;
     return HF_OK;
-}
-
-/* Those nodes that have not told yet are like the others. */
-static int64_t expected_keys(const hf_locks *locks) {
-    int64_t due = 0;
-    for (size_t i = 0; !locks->over && i < count_nodes(locks); i++)
-        due += (int)i != locks->node && is_due(locks, i);
-    return locks->total + due * (locks->total / locks->surveyed);
 }
 
 hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
@@ -593,18 +615,8 @@ hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_progress.size is not set");
     if (hf_client_inherited(locks->opener))
         return hf_client_check(locks->opener);
-    HF_HOLDING(&locks->mutex);
-    int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
-    hf_progress told = {
-        .locks = locks->told_count,
-        .keys_seen = locks->seen + (locks->node_seen < keys ? locks->node_seen : keys),
-        .keys = locks->unknown_total || locks->surveyed == 0 ? -1 : expected_keys(locks),
-        .refused = locks->refused,
-        .commands = locks->commands,
-        .round_trips = locks->trips,
-        .answer_us = locks->answer_us,
-    };
-    hf_struct_tell(progress, &told, sizeof told);
+    HF_HOLDING(&locks->telling);
+    hf_struct_tell(progress, &locks->progress, sizeof locks->progress);
     return HF_OK;
 }
 
@@ -616,6 +628,7 @@ void hf_locks_close(hf_locks *locks) {
     while (locks->found_at < locks->found_count)
         hf_view_close(locks->found[locks->found_at++]);
     pthread_mutex_destroy(&locks->mutex);
+    pthread_mutex_destroy(&locks->telling);
     hf_set_free(locks->told);
     hf_client_drop(locks->opener);
     free(locks->places);
