@@ -37,6 +37,14 @@ def backoff(failures: int) -> float:
     return min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1)
 
 
+def _contained(call: Callable[[], object]) -> object:
+    """Call it; raise an error in place of what asyncio gives to no task, or what ends its loop."""
+    try:
+        return call()
+    except (StopIteration, GeneratorExit, KeyboardInterrupt, SystemExit) as raised:
+        raise RuntimeError(f"it raised {type(raised).__name__}") from raised
+
+
 async def _insist(work: Coroutine[Any, Any, None]) -> None:
     """Await it to its end, and only then let a cancellation out."""
     task = asyncio.create_task(work)
@@ -331,7 +339,7 @@ class Leader(BaseLeader):
     def _work(self, fence: int) -> None:
         self._worker = threading.current_thread()
         try:
-            begun = self._elected(fence)
+            begun = _contained(lambda: self._elected(fence))
         finally:
             self._worker = None
         if inspect.iscoroutine(begun):
@@ -340,6 +348,9 @@ class Leader(BaseLeader):
 
     async def _finish(self, work: asyncio.Task[bool]) -> None:
         await asyncio.wait({work})
+
+    async def _tell(self, over: Ended) -> None:
+        await super()._tell(lambda: _contained(over))
 
     def start(self) -> None:
         """Stand as a candidate. Starts a thread."""

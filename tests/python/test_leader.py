@@ -141,13 +141,16 @@ def test_a_broken_lock_is_told_as_lost_and_it_stands_again(
         until(lambda: (leader.fence or 0) > fence)
 
 
-def test_an_elected_that_raises_resigns(client: holdfast.Client, name: str) -> None:
+@pytest.mark.parametrize("raised", [KeyError("no"), StopIteration(), SystemExit(1)])
+def test_an_elected_that_raises_resigns(
+    client: holdfast.Client, name: str, raised: BaseException
+) -> None:
     calls: list[int] = []
 
     def elected(fence: int) -> None:
         calls.append(fence)
         if len(calls) == 1:
-            raise KeyError("no")
+            raise raised
 
     with client.leader(name, elected=elected) as leader:
         until(lambda: len(calls) == 2)
@@ -304,9 +307,12 @@ def test_a_callback_may_stop_and_resign(client: holdfast.Client, name: str, wher
     assert not client.lock(name).locked()
 
 
-def test_callbacks_that_raise_end_nothing(client: holdfast.Client, name: str) -> None:
+@pytest.mark.parametrize("raised", [KeyError("no"), SystemExit(1)])
+def test_callbacks_that_raise_end_nothing(
+    client: holdfast.Client, name: str, raised: BaseException
+) -> None:
     def fails() -> None:
-        raise KeyError("no")
+        raise raised
 
     elected: list[int] = []
     with client.leader(name, elected.append, lost=fails, resigned=fails, lease=0.5) as leader:
