@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -21,6 +21,7 @@ from ._options import LockOptions, native
 if TYPE_CHECKING:
     from ._client import Client
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -52,11 +53,27 @@ kept = flagged(_holdfast.HF_ACQUIRE_KEEP)
 full = flagged(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
 
 
+def try_all(items: Iterable[Item], work: Callable[[Item], object]) -> None:
+    """Do the work on each, and then raise the first failure; also if Ctrl-C comes during it."""
+    failed: LockError | None = None
+    left = iter(items)
+    for item in left:
+        try:
+            work(item)
+        except LockError as error:
+            failed = failed or error
+        except BaseException:
+            with contextlib.suppress(LockError):
+                try_all(left, work)
+            raise
+    if failed is not None:
+        raise failed
+
+
 def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
-    """Release a hold just acquired: a signal handler may raise right after the acquire."""
-    for handle in got:
-        with contextlib.suppress(LockError):
-            core.hf_hold_release(handle)
+    """Release holds just acquired: a signal handler may raise right after the acquire."""
+    with contextlib.suppress(LockError):
+        try_all(got, core.hf_hold_release)
 
 
 def patiently(locks: list[Lock], milliseconds: int, ask: Callable[[int], Result]) -> Result:

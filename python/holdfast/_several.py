@@ -18,7 +18,7 @@ from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, refuse_as_job
 from ._errors import ForkedError, LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
-from ._lock import Lock, give_back, kept, loose, patiently
+from ._lock import Lock, give_back, kept, loose, patiently, try_all
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ._notices import Call
 
 Names = tuple["str | bytes", ...]
-Item = TypeVar("Item")
 AnyLock = TypeVar("AnyLock", Lock, AsyncLock)
 
 
@@ -76,18 +75,6 @@ def check_lock(lock: Lock | AsyncLock, kind: type[Lock | AsyncLock], client: Cli
             f"lock {lock.name!r} has an on_lost of its own, but all are lost together: give"
             " on_lost to locks_all() or hold()"
         )
-
-
-def try_all(items: Iterable[Item], work: Callable[[Item], None]) -> None:
-    """Do the work on each, and then raise the first failure."""
-    failed: LockError | None = None
-    for item in items:
-        try:
-            work(item)
-        except LockError as error:
-            failed = failed or error
-    if failed is not None:
-        raise failed
 
 
 class BaseHolds(Bound, Generic[AnyHold]):

@@ -254,6 +254,22 @@ def test_ctrl_c_ends_the_wait_and_leaves_nothing(
         assert free(other, names[:2])
 
 
+def test_ctrl_c_in_a_release_keeps_none_of_the_others(
+    client: holdfast.Client, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = holdfast.Lock._release
+
+    def interrupted(lock: holdfast.Lock, owner: bytes | None) -> None:
+        monkeypatch.undo()
+        release(lock, owner)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(holdfast.Lock, "_release", interrupted)
+    with pytest.raises(KeyboardInterrupt), client.locks_all(*names):
+        pass
+    assert free(client, names)
+
+
 # ------------------------------------------------------------------------ Tasks
 
 
