@@ -194,17 +194,21 @@ class AsyncLock(Bound):
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
         """Start it; None: no task waits for the answer."""
-        who, handle = self._current(self._who(owner), self._by_task(owner))
-        core, call = self._lock._core, None
-        if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
-            self._lock._give_up(handle, False)
-            self._lock._client._look()
-        else:
-            call = _release(self._notices(), handle)
-        self._lock._client._forget(core.hf_hold_number(handle))
-        if who in self._tasks and not self.count(owner=who):
-            del self._tasks[who]
-        return call
+
+        def start(who: bytes | None, handle: _holdfast.Hold) -> Call | None:
+            core, call = self._lock._core, None
+            if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
+                self._lock._give_up(handle, False)
+                self._lock._client._look()
+            else:
+                call = _release(self._notices(), handle)
+            self._lock._client._forget(core.hf_hold_number(handle))
+            if who in self._tasks and not self.count(owner=who):
+                del self._tasks[who]
+            return call
+
+        by_task = self._by_task(owner)
+        return self._lock._newest(lambda: self._current(self._who(owner), by_task), start)
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from . import _holdfast, _native, _tracing
 from ._arguments import encoded, extension, flag, patience, whole, wishes
 from ._caller import Inside, caller, in_hub, refuse_as_job, refuse_in_loop
-from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout
+from ._errors import (
+    ClosedError,
+    ForkedError,
+    LockError,
+    LockLost,
+    LockNotOwnedError,
+    LockTimeout,
+)
 from ._hold import Bound, Hold, excuse
 from ._look import LockInfo, told
 from ._options import LockOptions, native
@@ -368,11 +375,28 @@ class Lock(Bound):
         else:
             self._core.hf_hold_release(handle)
 
+    def _newest(
+        self,
+        find: Callable[[], tuple[bytes | None, _holdfast.Hold]],
+        release: Callable[[bytes | None, _holdfast.Hold], Result],
+    ) -> Result:
+        """Release what find() finds; if another thread has just released that hold, the next."""
+        number = 0
+        while True:
+            who, handle = find()
+            try:
+                return release(who, handle)
+            except LockNotOwnedError:
+                before, number = number, self._core.hf_hold_number(handle)
+                if number == before:
+                    raise
+
     def _release(self, who: bytes | None, wait: bool | None = None) -> None:
         if self._later(wait):
-            got: list[_holdfast.Hold] = []
-            self._call(self._core.hf_lock_current_as, who, got)
-            self._give_up(got[0], wait)
+            self._newest(
+                lambda: (who, self._current_of(who)),
+                lambda _, handle: self._give_up(handle, wait),
+            )
             self._client._look()
             return
         try:
@@ -454,8 +478,11 @@ class Lock(Bound):
 
     def _current(self, owner: str | bytes | None) -> _holdfast.Hold:
         """Give the hold that release() would release."""
+        return self._current_of(self._who(owner)[1])
+
+    def _current_of(self, who: bytes | None) -> _holdfast.Hold:
         got: list[_holdfast.Hold] = []
-        self._call(self._core.hf_lock_current_as, self._who(owner)[1], got)
+        self._call(self._core.hf_lock_current_as, who, got)
         return got[0]
 
     def extend(

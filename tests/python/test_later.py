@@ -14,7 +14,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, until
+from conftest import Server, Thread, elsewhere, until
 
 
 @pytest.fixture
@@ -73,6 +73,32 @@ def test_tasks_too(client: holdfast.Client, name: str) -> None:
     asyncio.run(main())
     until(lambda: not client.lock(name).locked())
     assert client.stats().unconfirmed == 0
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_no_two_callers_release_the_same_hold(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch, task: bool
+) -> None:
+    lock = client.lock(name, owner="crew", release="later")
+    give_up = holdfast.Lock._give_up
+
+    def crossed(given: holdfast.Lock, handle: Any, wait: bool | None) -> None:
+        monkeypatch.undo()
+        elsewhere(lock.release)  # between the look for the newest hold and its release
+        give_up(given, handle, wait)
+
+    for _ in range(3):
+        lock.acquire()
+    monkeypatch.setattr(holdfast.Lock, "_give_up", crossed)
+    if task:
+        asyncio.run(client.aio.lock(name, owner="crew", release="later").release())
+    else:
+        lock.release()
+    assert lock.count() == 1
+    lock.release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.release()
+    until(lambda: not lock.locked())
 
 
 def test_what_is_known_to_be_wrong_is_raised_at_once(
