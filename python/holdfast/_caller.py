@@ -170,11 +170,12 @@ _POOLS: dict[tuple[str, str], str | None] = {
     ("concurrent.futures.thread", "run"): "self",
     ("anyio._backends._asyncio", "run"): "future",
     ("gevent.threadpool", "__run_task"): None,
-    ("trio._core._thread_cache", "_handle_job"): "fn",
+    ("trio._core._thread_cache", "_handle_job"): None,
 }
 _NAMES = {name for _, name in _POOLS}
 _MACHINERY = {module for module, _ in _POOLS} | {"asgiref.sync", "trio._threads"}
 _MARK = " holdfast"
+_CONTEXT = "WorkerContext.run"  # by which Python 3.14 runs all jobs of a thread
 
 
 class _Mark:
@@ -198,12 +199,11 @@ def _job() -> object | None:
         return None
     frame, variable = found
     known = frame.f_locals
-    if variable is None:
-        job: object | None = known.setdefault(_MARK, _Mark())
-        return job
-    job = known.get(variable)
+    job: object | None = known.get(variable) if variable else known.setdefault(_MARK, _Mark())
     if type(known) is dict:
         known.clear()  # before Python 3.13 it is a copy, which would keep the job alive
+        if variable is None:
+            known[_MARK] = job
     return job
 
 
@@ -220,7 +220,7 @@ def _frame_of_job() -> tuple[FrameType, str | None] | None:
         name = frame.f_code.co_name
         if name in _NAMES:
             place = frame.f_globals.get("__name__", ""), name
-            if place in _POOLS:
+            if place in _POOLS and getattr(frame.f_code, "co_qualname", "") != _CONTEXT:
                 return frame, _POOLS[place]
         frame = frame.f_back
     return None

@@ -6,6 +6,9 @@ import asyncio
 import functools
 import gc
 import logging
+import queue
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -148,6 +151,63 @@ async def outcome(job: Awaitable[object]) -> object:
         return await job
     except Exception as error:
         return error
+
+
+def test_jobs_of_trio_that_run_one_function_exclude_each_other(
+    client: holdfast.Client, name: str
+) -> None:
+    trio = pytest.importorskip("trio")
+    lock = client.lock(name)
+    told: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    ends: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    done = threading.Event()
+
+    def work() -> None:
+        entered = lock.acquire(blocking=False)
+        told.put(entered)
+        done.wait(20)
+        if entered:
+            lock.release()
+
+    for first in (True, False):
+        trio.lowlevel.start_thread_soon(work, ends.put)
+        assert told.get(timeout=20) is first
+    done.set()
+    for _ in range(2):
+        ends.get(timeout=20).unwrap()
+
+
+# How Python 3.14 runs the jobs of a thread.
+NEWER = """
+class WorkerContext:
+    def run(self, task):
+        return task()
+
+class _WorkItem:
+    def __init__(self, task):
+        self.task = task
+
+    def run(self, context):
+        return context.run(self.task)
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a function does not know its class")
+def test_a_job_is_an_owner_in_a_newer_python_too(client: holdfast.Client, name: str) -> None:
+    newer: dict[str, Any] = {"__name__": "concurrent.futures.thread"}
+    exec(NEWER, newer)
+    lock = client.lock(name)
+
+    def forgets() -> bool:
+        return lock.acquire(blocking=False)
+
+    def jobs() -> list[bool]:
+        context = newer["WorkerContext"]()
+        items = [newer["_WorkItem"](forgets) for _ in range(2)]
+        return [item.run(context) for item in items]
+
+    assert elsewhere(jobs) == [True, False]
+    lock.release(owner=lock.inspect().owner)
 
 
 POOLS = pytest.mark.parametrize("pool", [in_executor, in_asyncio, in_anyio])
