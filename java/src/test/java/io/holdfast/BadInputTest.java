@@ -197,7 +197,7 @@ final class BadInputTest extends RedisTest {
     void aServerThatClosesInTheMiddleOfItsAnswerIsToldOf() throws Exception {
         try (FakeServer server = new FakeServer(request -> "*2\r\n$7\r\nver")) {
             Executable connect = () -> Holdfast.connect(server.url(), HASTY.lazy(false)).close();
-            until( // again, if the machine stood still for so long
+            until( // again, if the machine stood still for that time
                     () ->
                             assertThrows(ConnectionFailedException.class, connect)
                                     .getMessage()
