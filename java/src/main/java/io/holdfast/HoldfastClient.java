@@ -453,7 +453,8 @@ public interface HoldfastClient extends AutoCloseable {
      * closes its connections. From now on its locks and holds throw {@link ClosedException}. A
      * second close does nothing.
      *
-     * <p>Takes one command timeout at most.
+     * <p>Takes one command timeout at most. Beside a {@link #ping()} or a {@link #survey(String)} of
+     * another thread, whose server does not answer, the client is closed when that ends.
      */
     @Override
     void close();
