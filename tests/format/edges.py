@@ -209,7 +209,8 @@ class Edges:
                 print("WRONG", what, *more)
 
     def all(self, cluster: bool = True) -> list[str]:
-        with Server(self.program) as server:
+        with Server(self.program, stands=True) as server:
+            self.clock = server.clock
             self.server, self.old = server, server.version < (7, 0)
             listener = server.connect().pubsub()
             listener.subscribe(*("hf:" + client for client in CLIENTS))
@@ -671,7 +672,7 @@ class Edges:
         self.expect("S lost: foreign", lock.inspect()[0] == 3)
         r.persist(self.keys.K)
         self.expect("S lost: heal", lock.run("heal", [self.keys.K, self.keys.S], 10) == 1)
-        time.sleep(0.03)
+        self.clock.pass_ms(30)
         self.expect("S lost: until K ends", lock.acquire(3, score=5)[2] == 1)
 
     # ---------------------------------------------------------------- Numbers
@@ -755,7 +756,7 @@ class Edges:
         )
         lock.acquire(1, "o", wait=False, lease=20)
         fence = lock.fence(1)
-        time.sleep(0.04)
+        self.clock.pass_ms(40)
         self.expect(
             "a late holder leaves no result",
             lock.finish(1, fence=fence) == 0 and not r.exists(record),
@@ -839,7 +840,7 @@ class Edges:
             "a renewal keeps the mark", r.hget(record, "hf1")[32] == "b" and r.pttl(record) == -1
         )
         lock.renew(1, lease=20, mode=1)
-        time.sleep(0.04)
+        self.clock.pass_ms(40)
         self.expect("its lease is over: unknown", self.told(lock) == "b")
         self.expect("a plain acquire is granted", lock.acquire(3, wait=False)[2] == 1)
         self.expect("still unknown under it", self.told(lock) == "b")
@@ -990,7 +991,7 @@ class Edges:
             return "read only replica" if answer == -1 and self.old else answer
 
         lock.acquire(1, lease=50), lock.acquire(2)
-        time.sleep(0.07)
+        self.clock.pass_ms(70)
         all_refuse(
             "free",
             lambda: lock.acquire(2, score=5),
@@ -1057,7 +1058,7 @@ class Edges:
             lock.take(1)
             for n in range(100):
                 lock.acquire(50 + n, mode, wait=False, lease=10, nests="1", owner="o1")
-            time.sleep(0.03)
+            self.clock.pass_ms(30)
             lock.acquire(9, mode, wait=False, nests="1", owner="o1")
             lock.release(9)
             self.expect(
@@ -1068,12 +1069,12 @@ class Edges:
             self.expect("x is right", int(r.hget(self.keys.K, "hf1")[16:32]) == 1)
         r.flushall()
         lock.take(1, 30), lock.acquire(2, "s0", wait=False, nests="1", owner="o1")
-        time.sleep(0.05)
+        self.clock.pass_ms(50)
         answer = lock.acquire(3, wait=False, nests="1", owner="o1")
         self.expect("nothing nests in an ended hold", answer[2] == 0, answer, lock.state())
         r.flushall()
         lock.acquire(1, "s1", wait=False, lease=20), lock.acquire(2, "s0", wait=False)
-        time.sleep(0.04)
+        self.clock.pass_ms(40)
         self.expect(
             "an ended permit is free",
             lock.acquire(3, "s2", wait=False)[2] == 1 and r.zcard(self.keys.S) == 2,
@@ -1094,7 +1095,7 @@ class Edges:
                 lock.acquire(5, client=CLIENTS[2]),
             )
             lock.short(1)
-            time.sleep(0.05)
+            self.clock.pass_ms(50)
             question()
             self.expect("a ghost's next waiter is passed", lock.holder() == 4, lock.state())
         r.flushall()
@@ -1106,7 +1107,7 @@ class Edges:
         )
         lock.acquire(7, "s0", wait=False, nests="1" + hold(1), owner="o1")
         lock.release(1), lock.release(7)
-        time.sleep(0.05)
+        self.clock.pass_ms(50)
         lock.kick()
         self.expect(
             "a shared ghost's too",
@@ -1187,14 +1188,14 @@ class Edges:
 
         lock.acquire(2, "s5", wait=False), lock.acquire(1, "w5:3", wait=False, lease=30)
         self.expect("the sum", head() == "ws" + "2".zfill(12), lock.state())
-        time.sleep(0.05)
+        self.clock.pass_ms(50)
         lock.kick()
         self.expect("the sum without what has ended", head() == "ns" + "0" * 12, lock.state())
         answer = lock.acquire(3, "w5:4", wait=False)
         self.expect("what has ended leaves room", answer[2] == 1, answer)
         r.flushall()
         lock.acquire(2, "w9:2", wait=False), lock.acquire(1, "w9:3", wait=False, lease=30)
-        time.sleep(0.05)
+        self.clock.pass_ms(50)
         lock.kick()
         self.expect("one of two heavy ones has ended", head() == "ws" + "1".zfill(12), lock.state())
         for form in ("taken", "many"):
@@ -1292,13 +1293,12 @@ class Edges:
         lock.take(1), lock.acquire(2)
         n = 2
         r.pexpire(self.keys.Q, 5000)
-        until = time.time() + 2.2
-        while time.time() < until:
+        for _ in range(220):
             lock.short(n - 1)
             if lock.wait(n + 1) == 0:
                 lock.acquire(n + 1)
             n += 1
-            time.sleep(0.01)
+            self.clock.pass_ms(10)
         self.expect("the queue's TTL is renewed", r.pttl(self.keys.Q) > 20000, r.pttl(self.keys.Q))
         self.expect("F's too", r.pttl(self.keys.F) > DAY - 10000)
         r.delete(self.keys.Q)
@@ -1311,7 +1311,7 @@ class Edges:
         """By the server's clock."""
         now = r.time()[0]
         while r.time()[0] == now:
-            time.sleep(0.01)
+            self.clock.pass_ms(10)
 
     def test_questions(self, lock: Lock, r: redis.Redis) -> None:
         """Whoever waits already asks again, by the short way."""
@@ -1385,7 +1385,7 @@ class Edges:
         self.expect("it lives", r.pttl(queue) > 20000 and r.pttl(fence) > DAY - 10000)
         field = r.hget(key, "h" + hold(4))
         self.expect("its field", field == "s" + flag[:16] + CLIENTS[0] + "o4", field)
-        self.expect("its end", 2000 < r.zscore(ends, hold(4)) - time.time() * 1000 <= 3000)
+        self.expect("its end", 2000 < r.zscore(ends, hold(4)) - self.clock.now() * 1000 <= 3000)
         self.expect("the keys live on", end()[0] <= end()[1], end())
         self.expect(
             "with another fence", lock.short(9) == 0 and lock.release(2, "1" * 16, long=False) == 0
@@ -1416,14 +1416,14 @@ class Edges:
         self.expect("all that fit", holds() == [2, 3, 4, 5, 6], holds())
         full(40)
         place = lock.acquire(4, "s3")[3]
-        time.sleep(0.06)
+        self.clock.pass_ms(60)
         self.expect("one has ended", lock.acquire(4, "s3", score=place)[2] == 1, lock.state())
         place = lock.acquire(5, "s3")[3]
         r.zrem(ends, hold(2)), r.hdel(key, "h" + hold(2))
         self.expect("one is gone", lock.acquire(5, "s3", score=place)[2] == 1, lock.state())
         full(40)
         lock.acquire(4, "s3"), lock.acquire(5, "s3"), lock.acquire(6, "s3")
-        time.sleep(0.06)
+        self.clock.pass_ms(60)
         self.expect("one is over", lock.short(2) == 1 and holds() == [3, 4, 5], holds())
         r.zrem(ends, hold(3))
         self.expect("without its end", lock.short(3) == 0, lock.state())
@@ -1548,7 +1548,7 @@ class Edges:
         self.expect("a longer one makes K longer", r.pttl(key) > 59000 < r.pttl(ends))
         r.flushall()
         lock.share(1, lease=40), lock.share(2, lease=20)
-        time.sleep(0.05)
+        self.clock.pass_ms(50)
         self.expect("K may be there when all is over", lock.take(9) != -1, lock.state())
         self.expect("and is free then", lock.acquire(9)[2] == 1, lock.state())
         for what, closes in (
@@ -1605,7 +1605,7 @@ class Edges:
         for floor in (0, 1):
             r.flushall()
             lock.share(1), lock.share(2)
-            stamp = int(time.time() * 1e6) + floor * 10**9
+            stamp = int(self.clock.now() * 1e6) + floor * 10**9
             self.expect("the floor", (lock.share(3, floor=stamp) == 0) == bool(floor))
         for words in ((30.5,), ("",), (9,), (315360000001,), ("x",)):
             r.flushall()

@@ -10,17 +10,22 @@ import time
 from typing import Any
 
 import redis
+from clock import Clock
 from typing_extensions import Self
 
 
 class Server:
-    """A redis-server on a socket in a folder of its own; ends with the block."""
+    """A redis-server on a socket in a folder of its own; ends with the block, or this program."""
 
-    def __init__(self, program: str = "redis-server", *options: str, port: int = 0) -> None:
+    def __init__(
+        self, program: str = "redis-server", *options: str, port: int = 0, stands: bool = False
+    ) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast."))
+        self.clock = Clock(self.folder) if stands else None
         self.socket = str(self.folder / "socket")
         self.process = subprocess.Popen(
             [
+                *["setpriv", "--pdeathsig", "KILL"],
                 program,
                 "--port",
                 str(port),
@@ -35,6 +40,7 @@ class Server:
                 *options,
             ],
             stdout=subprocess.DEVNULL,
+            env=self.clock and self.clock.environment,
         )
         for _ in range(200):
             try:

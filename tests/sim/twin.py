@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -24,6 +25,7 @@ import time
 from collections.abc import Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "format"))
+from clock import Clock
 from texts import Keys, member, scripts
 
 LOCK = Keys("lock")
@@ -111,7 +113,7 @@ class Peer:
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self.socket.connect(path)
         self.data = b""
 
@@ -211,13 +213,14 @@ redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3]), redis.call('PTTL', KEY
 
 
 class Run:
-    def __init__(self, seed: int, sides: list[Side]) -> None:
+    def __init__(self, seed: int, sides: list[Side], clock: Clock) -> None:
         self.random, self.seed, self.sides, self.log = random.Random(seed), seed, sides, []
+        self.clock = clock
         for side in sides:
             side.begin()
         self.kind = self.random.choice(["x", "xs", "ox", "s"])
         self.serial = 0
-        self.now = time.time()
+        self.now = self.clock.now()
 
     # ------------------------------------------------------------- Comparing
 
@@ -257,10 +260,14 @@ class Run:
             )
 
     def ask(self, *words, who: str = "me") -> None:
-        self.compare(
-            f"{who}: {' '.join(map(str, words))[:400]}",
-            [getattr(side, who).ask(*words) for side in self.sides],
-        )
+        answers = []
+        for side in self.sides:
+            peer = getattr(side, who)
+            peer.socket.sendall(encode(list(words)))
+            while words[0] == "WAIT" and not select.select([peer.socket], [], [], 0.01)[0]:
+                self.clock.pass_ms(1)
+            answers.append(peer.answer())
+        self.compare(f"{who}: {' '.join(map(str, words))[:400]}", answers)
 
     # ----------------------------------------------------------------- Steps
 
@@ -382,7 +389,7 @@ class Run:
             mine = [word[n] if isinstance(word, list) else word for word in words]
             answers.append(getattr(side, who).ask("EVAL", TEXTS[name], len(keys), *keys, *mine))
         self.compare(f"{who}: {name} {keys} {words}", answers)
-        time.sleep(0.003)  # the order of two ends is the same at both
+        self.clock.pass_ms(3)  # the order of two ends is the same at both
 
     def step(self) -> None:
         steps = {
@@ -394,7 +401,7 @@ class Run:
             self.step_trouble: 0.5,
             self.step_user: 0.5,
         }
-        self.now = time.time()
+        self.now = self.clock.now()
         self.random.choices(list(steps), list(steps.values()))[0]()
         self.compare("the listener hears", [side.heard() for side in self.sides])
         self.ask("EVAL", LOOK, 5, *LOCK.all)
@@ -403,23 +410,28 @@ class Run:
 
 
 @contextlib.contextmanager
-def servers(simulated: str) -> Iterator[list[Side]]:
-    """A real one and the simulated one, on sockets in a folder."""
+def servers(simulated: str) -> Iterator[tuple[list[Side], Clock]]:
+    """A real one and the simulated one, on sockets in a folder, with one clock."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast."))
     paths = [str(folder / name) for name in ("real", "sim")]
     common = ["--port", "0", "--save", "", "--dir", str(folder)]
+    clock = Clock(folder)
     processes = [
-        subprocess.Popen([program, *common, "--unixsocket", path], stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", program, *common, "--unixsocket", path],
+            stdout=subprocess.DEVNULL,
+            env=clock.environment,
+        )
         for program, path in zip(("redis-server", simulated), paths, strict=True)
     ]
     try:
-        until = time.time() + 10
+        until = time.time() + 60
         while not all(map(os.path.exists, paths)):
             if time.time() > until:
                 raise SystemExit("a server does not start")
             time.sleep(0.05)
         time.sleep(0.05)  # it listens only after its socket is there
-        yield [Side(path) for path in paths]
+        yield [Side(path) for path in paths], clock
     finally:
         for process in processes:
             process.kill()
@@ -436,11 +448,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     args = parser.parse_args()
     done, until = 0, time.time() + args.seconds
-    with servers(args.server) as sides:
+    with servers(args.server) as (sides, clock):
         for seed in range(args.first, args.first + args.seeds):
             if time.time() > until:
                 break
-            run = Run(seed, sides)
+            run = Run(seed, sides, clock)
             for _ in range(args.steps):
                 run.step()
             done += 1

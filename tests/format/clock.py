@@ -1,0 +1,36 @@
+"""The clock of the servers of a test."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pathlib
+import struct
+import time
+
+
+class Clock:
+    """Stands for the servers that are started with its environment, so that no pause of the machine
+    ends a lease: HOLDFAST_TEST_STEP is the library of tests/preload/step.c. Else the system's."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.environment, self.numbers = dict(os.environ), memoryview(bytes(16)).cast("q")
+        self.stands = "HOLDFAST_TEST_STEP" in os.environ
+        if self.stands:
+            file = folder / "clock"
+            file.write_bytes(struct.pack("qq", 0, int(time.time() * 1e6)))
+            with file.open("r+b") as opened:
+                self.numbers = memoryview(mmap.mmap(opened.fileno(), 16)).cast("q")
+            self.environment["LD_PRELOAD"] = os.environ["HOLDFAST_TEST_STEP"]
+            self.environment["HOLDFAST_TEST_CLOCK"] = str(file)
+
+    def now(self) -> float:
+        return self.numbers[1] / 1e6 if self.stands else time.time()
+
+    def pass_ms(self, ms: int) -> None:
+        """Each look adds a microsecond: the millisecond begins anew."""
+        if self.stands:
+            now = self.numbers[1]
+            self.numbers[1] = now + ms * 1000 - now % 1000
+        else:
+            time.sleep(ms / 1000)
