@@ -48,6 +48,34 @@ final class AsyncTest extends RedisTest {
     }
 
     @Test
+    void aThreadThatItsPoolCannotReplaceWaitsAllTheSame() throws Exception {
+        ForkJoinPool full =
+                new ForkJoinPool(
+                        1,
+                        ForkJoinPool.defaultForkJoinWorkerThreadFactory,
+                        null,
+                        false,
+                        1,
+                        1,
+                        1,
+                        null,
+                        1,
+                        TimeUnit.MINUTES);
+        stranger.lock();
+        var waiting =
+                full.submit(
+                        () -> {
+                            lock.lock();
+                            lock.unlock();
+                            return true;
+                        });
+        until(() -> queued() == 1);
+        stranger.unlock();
+        assertTrue(waiting.get(20, TimeUnit.SECONDS));
+        full.shutdown();
+    }
+
+    @Test
     void anActionThatRunsOnTheReadersThreadMayCloseTheClient() throws Exception {
         ClientOptions options = ClientOptions.defaults().executor(Runnable::run);
         HoldfastClient mine = Holdfast.connect(url(), options);

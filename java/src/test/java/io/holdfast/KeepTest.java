@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 /** A release that keeps the lock, while no answer comes. */
 final class KeepTest extends RedisTest {
     private static final LockOptions SHORT =
-            LockOptions.defaults().lease(Duration.ofMillis(1500)).renew(true);
+            LockOptions.defaults().lease(Duration.ofSeconds(5)).renew(true);
 
     private static final String HASTY = "?connect_timeout=0.3&command_timeout=0.3&lazy=on";
 
@@ -31,7 +31,7 @@ final class KeepTest extends RedisTest {
         try (Proxy proxy = new Proxy(SERVER.tcpUrl);
                 HoldfastClient other = Holdfast.connect(proxy.url() + HASTY)) {
             Hold hold = insist(other.lock(name, SHORT));
-            hold.keepAtLeast(Duration.ofMillis(1600));
+            hold.keepAtLeast(Duration.ofMillis(5100));
             proxy.hold(Proxy.Way.REQUESTS);
             assertThrows(HoldfastException.class, hold::close);
             assertFalse(hold.isValid());
