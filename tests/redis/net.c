@@ -306,14 +306,17 @@ static void test_the_keeper_has_a_connection_of_the_pool(void **state) {
     pool = hf_pool_new(discovery);
     for (int i = 0; i < HF_POOL_EACH; i++)
         assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);
-    assert_int_equal(hf_pool_lend(pool, 0, false, hf_now(), &lent), HF_LATER);
+    assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS, hf_now(), &lent), HF_LATER);
     assert_int_equal(pthread_create(&other.thread, NULL, take_one, &other), 0);
     assert_soon(sleeps(&other));
     hf_pool_give(pool, all[0], true);
     assert_status(take(HF_POOL_ALONE, hf_after(hf_now(), 20), &more), HF_ECONNECT);
-    assert_int_equal(hf_pool_lend(pool, 0, false, hf_now(), &lent), HF_LENT);
+    assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS, hf_now(), &lent), HF_LENT);
     assert_ptr_equal(lent, all[0]);
-    assert_int_equal(hf_pool_lend(pool, 0, true, hf_now(), &more), HF_OPEN);
+    assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS_MORE, hf_now(), &more), HF_OPEN);
+    hf_pool_give(pool, lent, true); /* before the new one is open */
+    assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS_NONE, hf_now(), &more), HF_LENT);
+    assert_ptr_equal(more, lent);
     hf_pool_opened(pool, 0, NULL, HF_ECONNECT);
     hf_pool_give(pool, lent, true);
     pthread_join(other.thread, NULL);

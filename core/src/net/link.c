@@ -261,12 +261,17 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_link_sort_again(links, link);
 }
 
-/* Give the connection up, or the try to open one, and plan the next try. */
-static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
+/* Plan the next try to open a connection. */
+static void try_later(hf_links *links, hf_link *link, int64_t now) {
     hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
+    hf_try_later(&link->tries, now);
+}
+
+/* Give the connection up, and plan the next try to open one. */
+static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_link_lose_requests(links, link, now);
     hf_pool_drop(links->transport->pool, link->node); /* the idle ones may be dead, too */
-    hf_try_later(&link->tries, now);
+    try_later(links, link, now);
 }
 
 hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
@@ -426,20 +431,28 @@ void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
         refuse_waiting(links, link);
 }
 
-static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
+/* See what has become of the dial. One that fails closes nothing: the idle connections have come
+ * back since it began, from calls that were answered. */
+static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
+    hf_connection *connection;
     hf_status status;
-    if (!hf_dial_take(link->dial, &link->commands, &status))
-        return false;
+    if (link->dial == NULL || !hf_dial_take(link->dial, &connection, &status))
+        return;
     link->dial = NULL;
-    hf_pool_opened(links->transport->pool, link->node, link->commands, status);
+    hf_pool_opened(links->transport->pool, link->node, connection, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
         link->tries.began = link->listens.at = 0; /* the server is there */
-        return true;
+    } else {
+        if (link->commands == NULL)
+            hf_link_failed(links, link, status);
+        hf_link_sort_again(links, link);
+        try_later(links, link, now);
     }
-    hf_link_failed(links, link, status);
-    fail_connection(links, link, now);
-    return false;
+    if (link->commands == NULL)
+        link->commands = connection;
+    else if (connection != NULL)
+        hf_pool_give(links->transport->pool, connection, true);
 }
 
 /* By when the keeper must have a connection. */
@@ -449,35 +462,36 @@ static int64_t patience(const hf_link *link) {
 }
 
 /* Have one of the pool's, or a new one. Its calls are over soon, so that it is worth to wait; but
- * not for long, because a connection may be dead. */
+ * not for long, because a connection may be dead. While none can be opened, the next that comes
+ * back serves all the same. */
 static void borrow(hf_links *links, hf_link *link, int64_t now) {
     hf_pool *pool = links->transport->pool;
-    bool urgent = link->short_since != 0 && now >= patience(link);
-    int lent = hf_pool_lend(pool, link->node, urgent, now, &link->commands);
-    if (lent == HF_LATER) {
-        link->short_since = link->short_since != 0 ? link->short_since : now;
-        return;
-    }
-    link->short_since = 0;
+    int opens = link->dial != NULL || now < link->tries.at        ? HF_OPENS_NONE
+                : link->short_since != 0 && now >= patience(link) ? HF_OPENS_MORE
+                                                                  : HF_OPENS;
+    int lent = hf_pool_lend(pool, link->node, opens, now, &link->commands);
     if (lent == HF_LENT)
+        link->short_since = 0;
+    else if (link->short_since <= link->tries.at)
+        link->short_since = now;
+    if (lent != HF_OPEN)
         return;
     link->dial = hf_dial_start(links->transport, link->node);
     link->tries.began = now;
     if (link->dial != NULL)
         return;
     hf_pool_opened(pool, link->node, NULL, hf_fail(HF_ENOMEM, "no memory or no thread"));
-    fail_connection(links, link, now);
+    try_later(links, link, now);
 }
 
 /* Borrow a connection, if there is something to send. False: there is none yet. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
-    if (link->commands != NULL)
-        return true;
-    if (link->waiting.first == NULL)
-        forgo(links, link);
-    else if (link->dial == NULL && now >= link->tries.at)
+    if (link->commands == NULL && link->waiting.first != NULL)
         borrow(links, link, now);
-    return link->commands != NULL || (link->dial != NULL && take_dialled(links, link, now));
+    take_dialled(links, link, now);
+    if (link->commands != NULL || link->waiting.first == NULL)
+        forgo(links, link);
+    return link->commands != NULL;
 }
 
 /* Is no answer overdue? A later task may have less time than the oldest. */
@@ -543,7 +557,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
 int64_t hf_link_requests_due(const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && link->waiting.first != NULL)
-        due = hf_earlier(due, link->short_since != 0 ? patience(link) : link->tries.at);
+        due = hf_earlier(due, link->short_since > link->tries.at ? patience(link) : link->tries.at);
     if (link->commands != NULL && may_send(link))
         due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)

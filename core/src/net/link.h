@@ -97,7 +97,7 @@ typedef struct hf_link {
     /* Requests: link.c. */
     hf_connection *commands; /* the pool's, while something waits for it */
     hf_dial *dial;           /* to it */
-    int64_t short_since;     /* since then all of the pool's are in use; or 0 */
+    int64_t short_since;     /* since then the pool keeps the next that comes back for it; or 0 */
     hf_list waiting, sent;   /* tasks */
     hf_tries tries;          /* to open one */
     int64_t overdue_at;      /* no task here is given up before that */

@@ -196,7 +196,7 @@ static void put_back(hf_connection *connection) {
     if (connection->joint.on && hf_joint_end(connection) != HF_OK)
         spoil(connection); /* after the last answer: no call has met it */
     connection->driven = false;
-    if (!connection->broken && !at->pool->shut && at->open_count <= at->most &&
+    if (!connection->broken && !at->pool->shut && (at->open_count <= at->most || at->kept) &&
         !hf_connection_unasked(connection) &&
         hf_discovery_current(at->pool->discovery, connection) &&
         !HF_UNUSUAL("the pool closes a good connection"))
@@ -340,19 +340,18 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
 
 /* ------------------------------------------------------------ The keeper's */
 
-int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now,
-                 hf_connection **connection_out) {
+int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out) {
     shelf *at = enter(pool, node, false);
     int outcome = HF_LATER;
     *connection_out = pop_good(at, now);
     if (*connection_out != NULL) {
         hf_connection_set_driven(*connection_out);
         outcome = HF_LENT;
-    } else if (at->open_count < at->most || urgent) {
+    } else if (opens == HF_OPENS_MORE || (opens == HF_OPENS && at->open_count < at->most)) {
         begin_to_open(at);
         outcome = HF_OPEN;
     }
-    at->kept = outcome == HF_LATER;
+    at->kept = outcome != HF_LENT;
     leave(pool, false);
     return outcome;
 }

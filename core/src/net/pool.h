@@ -38,11 +38,13 @@ void hf_pool_drop(hf_pool *pool, int node);
 
 /*
  * Take a connection for the keeper, which must not wait. HF_LENT: an idle one. HF_OPEN: there is
- * room for a new one; hf_pool_opened() must follow. HF_LATER: all are in use; the next that comes
- * back is kept for the keeper, which is woken. urgent: open one more rather than wait.
+ * room for a new one; hf_pool_opened() must follow. HF_LATER: there is none. Unless it has one, the
+ * next that comes back is kept for the keeper, which is woken.
  */
 enum { HF_LENT, HF_OPEN, HF_LATER };
-int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now, hf_connection **connection_out);
+/* May the keeper open one: no; if the pool has room; or one more rather than wait. */
+enum { HF_OPENS_NONE, HF_OPENS, HF_OPENS_MORE };
+int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out);
 /* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
  * say. */
 void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);

@@ -334,6 +334,34 @@ static void test_a_slow_server_gets_a_rest(void **state) {
     fake_stop(&way.way.door);
 }
 
+/* The client's only connection is in use when the renewal is due, and a new one cannot be made: the
+ * renewal goes over the old one as soon as that is free, and nothing closes it. */
+static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) {
+    static door way;
+    hf_lock_info info = {.size = sizeof info};
+    (void)state;
+    way.way.host = SERVER;
+    fake_start_many(&way.way.door, open_the_door, &way);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
+    hf_hold *hold = held(lock);
+    int64_t before = connects();
+    atomic_store(&way.mute, true);
+    atomic_store(&way.shut, true);
+    atomic_store(&way.way.bytes, 16384); /* so that each look takes 100 ms */
+    while (atomic_load(&way.knocks) == 0)
+        assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
+    atomic_store(&way.way.bytes, 0);
+    sleep_ms(10000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    assert_int_equal(connects(), before);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    fake_stop(&way.way.door);
+}
+
 /* A fleet that waits for its server does not storm it, and comes back soon when it is there. */
 static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     static door way;
@@ -440,6 +468,7 @@ int main(int count, char **words) {
         TEST(test_one_silent_connection_is_enough_to_try_a_new_one),
         TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
         TEST(test_a_flood_sends_the_text_of_a_script_once),
+        TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
