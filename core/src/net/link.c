@@ -308,6 +308,7 @@ static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
             task->course.doubtful = true;
             call_done(task, explain_given_up(links, link, task), NULL);
             task->done = NULL;
+            task->given_up = true;
         } else if (task->done != NULL) {
             link->overdue_at = hf_earlier(link->overdue_at, until);
         }

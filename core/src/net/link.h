@@ -44,7 +44,8 @@ typedef struct hf_task {
     hf_request refused; /* and the request, in the place of which the question is */
     int64_t retry_at;   /* while it is delayed */
     int64_t sent_at, give_up_at;
-    bool urgent; /* it is sent before those that wait */
+    bool urgent;   /* it is sent before those that wait */
+    bool given_up; /* after it was sent: only its answer is awaited */
     bool
         patient; /* it is given up no earlier than connect_timeout after the server's last answer */
     int64_t answer_ms; /* how long its answer may take; 0: as long as that of any command */

@@ -112,7 +112,7 @@ void hf_links_take(hf_links *links, hf_list *tasks) {
     hf_list_move(&links->delayed, tasks);
     HF_EACH(at, &links->all) {
         HF_EACH(sent, &LINK_OF(at)->sent)
-        if (TASK_OF(sent)->done == NULL) /* it was given up, and only its answer is awaited */
+        if (TASK_OF(sent)->given_up)
             hf_task_free(TASK_OF(sent));
         hf_list_move(&LINK_OF(at)->sent, tasks);
         hf_list_move(&LINK_OF(at)->waiting, tasks);
