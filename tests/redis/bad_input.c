@@ -208,6 +208,13 @@ static void talk_drop_by_drop(int fd) {
     while (say(fd, "x", 1))
         sleep_ms(20);
 }
+/* So does a record of TLS, whose parts OpenSSL reads by itself. */
+static void talk_tls_drop_by_drop(int fd) {
+    hear(fd);
+    say(fd, "\x16\x03\x03\x40\x00", 5);
+    for (int i = 0; i < 1000 && say(fd, "x", 1); i++)
+        sleep_ms(20);
+}
 static void talk_echo(int fd) {
     char bytes[4096];
     ssize_t length;
@@ -271,6 +278,15 @@ static void test_a_plain_answer_to_tls_is_told_from_a_bad_certificate(void **sta
                        "what answered does not speak TLS: the URL must begin with redis, not");
         fake_stop(&server);
     }
+}
+
+static void test_a_record_of_tls_that_comes_in_drops_moves_no_deadline(void **state) {
+    fake server;
+    (void)state;
+    fake_start(&server, talk_tls_drop_by_drop);
+    assert_refused_within(BRIEF_MS, text("rediss://:" PASSWORD "@127.0.0.1:%d", server.port),
+                          HF_ECONNECT, "no answer in time");
+    fake_stop(&server);
 }
 
 static const char *old_version;
@@ -714,6 +730,7 @@ int main(void) {
         TEST(test_a_host_that_does_not_answer_costs_the_connect_timeout),
         TEST(test_what_is_no_redis_server_is_told_from_one_that_is_down),
         TEST(test_a_plain_answer_to_tls_is_told_from_a_bad_certificate),
+        TEST(test_a_record_of_tls_that_comes_in_drops_moves_no_deadline),
         TEST(test_a_redis_that_is_too_old_is_told_which_is_needed),
         TEST(test_a_server_that_turns_bad_ends_no_call_later_than_promised),
         TEST(test_a_wrong_password_is_refused_and_never_told),

@@ -41,16 +41,23 @@ static void set_timeout(hf_connection *connection, int64_t now) {
     connection->timeout_ms = ms;
 }
 
-/* Otherwise set the error. What waits next has the time that is left. */
-static bool in_time(hf_connection *connection) {
+/* Give what waits next the time that is left. False: there is none. */
+static bool has_time(void *of) {
+    hf_connection *connection = of;
     int64_t now = hf_now();
-    if (now >= connection->deadline) {
-        HF_MARK("M11");
-        set_error(connection->redis, REDIS_ERR_TIMEOUT, "no answer in time");
+    if (now >= connection->deadline)
         return false;
-    }
     set_timeout(connection, now);
     return true;
+}
+
+/* Otherwise set the error. */
+static bool in_time(hf_connection *connection) {
+    if (has_time(connection))
+        return true;
+    HF_MARK("M11");
+    set_error(connection->redis, REDIS_ERR_TIMEOUT, "no answer in time");
+    return false;
 }
 
 const char *hf_connection_error(const hf_connection *connection, int error) {
@@ -385,7 +392,8 @@ hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_
     if (status == HF_OK && !hook(connection))
         status = hf_fail(HF_ENOMEM, "cannot reach %s: no memory", address->shown);
     if (status == HF_OK && tls != NULL)
-        status = hf_tls_begin(tls, address, connection->socket.fd, &connection->tls);
+        status = hf_tls_begin(tls, address, connection->socket.fd, has_time, connection,
+                              &connection->tls);
     if (status == HF_OK)
         *connection_out = connection;
     else

@@ -18,8 +18,10 @@ struct hf_tls {
 
 struct hf_tls_session {
     SSL *ssl;
-    int fd, flags; /* of the socket, and of the call that is under way */
-    bool starved;  /* the last send waits for bytes from the other end */
+    int fd, flags;              /* of the socket, and of the call that is under way */
+    bool starved;               /* the last send waits for bytes from the other end */
+    bool (*has_time)(void *of); /* what waits, gets the time that is left */
+    void *of;
     char error[256];
 };
 
@@ -32,16 +34,23 @@ static int moved(BIO *bio, ssize_t count, int way) {
     return (int)count;
 }
 
+/* The flags of one read or write. A record and a handshake have several; after the deadline each
+ * has only what is there. */
+static int flags_of(const hf_tls_session *session) {
+    bool waits = (session->flags & MSG_DONTWAIT) == 0 && session->has_time(session->of);
+    return waits ? session->flags : session->flags | MSG_DONTWAIT;
+}
+
 static int socket_write(BIO *bio, const char *bytes, int size) {
     const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    return moved(bio, send(session->fd, bytes, (size_t)size, session->flags | MSG_NOSIGNAL),
-                 BIO_FLAGS_WRITE);
+    int flags = flags_of(session) | MSG_NOSIGNAL;
+    return moved(bio, send(session->fd, bytes, (size_t)size, flags), BIO_FLAGS_WRITE);
 }
 
 static int socket_read(BIO *bio, char *bytes, int size) {
     const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    return moved(bio, recv(session->fd, bytes, (size_t)size, session->flags & ~MSG_NOSIGNAL),
-                 BIO_FLAGS_READ);
+    int flags = flags_of(session) & ~MSG_NOSIGNAL;
+    return moved(bio, recv(session->fd, bytes, (size_t)size, flags), BIO_FLAGS_READ);
 }
 
 static long socket_control(BIO *bio, int command, long number, void *pointer) {
@@ -137,7 +146,7 @@ static bool send_name(SSL *ssl, const char *name) {
 }
 
 hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
-                       hf_tls_session **session_out) {
+                       bool (*has_time)(void *of), void *of, hf_tls_session **session_out) {
     hf_tls_session *session = calloc(1, sizeof *session);
     BIO *bio = session != NULL ? hf_ssl.BIO_new(tls->socket) : NULL;
     *session_out = NULL;
@@ -149,6 +158,8 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
         return hf_fail(HF_ENOMEM, "no memory for TLS");
     }
     session->fd = fd;
+    session->has_time = has_time;
+    session->of = of;
     hf_ssl.BIO_set_data(bio, session);
     hf_ssl.BIO_set_init(bio, 1);
     hf_ssl.SSL_set_bio(session->ssl, bio, bio);

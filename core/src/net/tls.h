@@ -13,8 +13,10 @@ typedef struct hf_tls_session hf_tls_session; /* one connection */
 hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out);
 void hf_tls_free(hf_tls *tls);
 
+/* has_time is called with `of` before each read and write of the socket that may wait, and sets the
+ * socket's timeout; false: there is no time left. */
 hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
-                       hf_tls_session **session_out);
+                       bool (*has_time)(void *of), void *of, hf_tls_session **session_out);
 void hf_tls_end(hf_tls_session *session);
 
 /* As recv() and send(), with their flags: a count, 0 at the end, or -1 with errno; EPROTO: see
