@@ -330,6 +330,24 @@ static void test_a_hash_tells_bytes_apart_and_spreads_them(void **state) {
         assert_in_range(found[i], 1, 4 * COUNT_OF / BUCKETS);
 }
 
+static void *sleep_a_little(void *word) {
+    hf_sleep_while(word, 0, 50);
+    return NULL;
+}
+
+/* It would leave its place, and the mutex of all that sleep so. */
+static void test_a_thread_that_sleeps_on_a_word_is_not_cancelled(void **state) {
+    int word = 0;
+    void *result = &word;
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, sleep_a_little, &word), 0);
+    assert_int_equal(pthread_cancel(thread), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+    hf_wake(&word);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_its_number_and_name_for_ever),
@@ -355,6 +373,7 @@ int main(void) {
         cmocka_unit_test(test_jitter_stays_in_its_range),
         cmocka_unit_test(test_jitter_begins_with_the_systems_randomness),
         cmocka_unit_test(test_a_hash_tells_bytes_apart_and_spreads_them),
+        cmocka_unit_test(test_a_thread_that_sleeps_on_a_word_is_not_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static void in_child(void) {
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
 void hf_sleep_while(int *word, int is, int64_t ms) {
+    HF_NOT_CANCELLED; /* a futex does not end a cancelled thread either */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     sleeper me = {.word = word};
