@@ -735,7 +735,7 @@ static void test_a_keep_without_memory_loses_no_hold(void **state) {
     int failures = 0;
     (void)state;
     sim_may_lack_memory(sim_self(), true);
-    for (int n = 0; n < 20; n++) {
+    for (int n = 0; n < 60; n++) {
         alarm(200);
         hf_hold *hold = acquire(lock);
         assert_soon(has_votes(hold, COUNT_OF_MASTERS));
