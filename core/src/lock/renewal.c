@@ -130,6 +130,8 @@ static void retry_soon(hf_hold *hold) {
     hold->asked = false;
     hold->renew_at = hf_earlier(now + hf_renewal_interval(hold) / PART, hf_after(now, half_ms));
     hf_renewal_plan_locked(hold);
+    /* The slack of an interval would let it go with whatever is due next. */
+    hold->timer.slack = hf_earlier(hold->timer.slack, (hold->renew_at - now) / PART);
 }
 
 /* ----------------------------------------------------------------- Trouble */

@@ -270,6 +270,30 @@ static void test_clients_that_began_together_do_not_renew_together(void **state)
     }
 }
 
+/* The thread of its client is busy with another lock, and takes no wake for the time of the next
+ * try: then the tries would use up the refusals. */
+static void test_a_renewal_that_is_refused_is_asked_for_after_an_eighth(void **state) {
+    enum { LEASE = 24000, EIGHTH = LEASE / 3 / 8, TRIES = 1000 };
+    (void)state;
+    hf_client *client = open_client();
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", LEASE, HF_ON),
+            *busy = lease_lock(client, "busy", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", TRIES + 40);
+    sleep_ms(LEASE / 3);
+    for (int i = 0; i < TRIES; i++) {
+        sleep_ms(6 * EIGHTH / TRIES);
+        assert_status(hf_lock_acquire_start(busy, NULL, 0, 0, NULL, 1), HF_OK);
+        assert_status(next_of(client).status, HF_ESERVER);
+    }
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(busy);
+    hf_client_close(client);
+}
+
 /* Between the start of a call and its first try. */
 static void test_a_call_that_stood_still_does_not_tell_what_failed_before(void **state) {
     enum { ROUNDS = 300 };
@@ -305,6 +329,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
         TEST(test_a_request_without_time_to_send_its_script_says_so),
         TEST(test_clients_that_began_together_do_not_renew_together),
+        TEST(test_a_renewal_that_is_refused_is_asked_for_after_an_eighth),
         TEST(test_a_call_that_stood_still_does_not_tell_what_failed_before),
     };
     return RUN_TESTS(tests, count, words);
