@@ -1180,6 +1180,24 @@ static void test_a_client_that_closes_releases_its_holds(void **state) {
     hf_lock_close(other);
 }
 
+static void *close_last_handle(void *lock) {
+    pthread_cancel(pthread_self());
+    hf_lock_close(lock);
+    return NULL;
+}
+
+/* It closes descriptors, where a thread could be cancelled, and the rest would stay. */
+static void test_a_thread_that_is_cancelled_frees_the_client_with_its_last_handle(void **state) {
+    hf_lock *lock = stock(alice);
+    pthread_t thread;
+    void *result = lock;
+    (void)state;
+    close_client(&alice);
+    assert_int_equal(pthread_create(&thread, NULL, close_last_handle, lock), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+}
+
 static void test_after_close_every_call_answers_closed(void **state) {
     hf_hold *none;
     hf_lock *new_lock;
@@ -1905,6 +1923,7 @@ int main(void) {
         TEST(test_a_hold_that_a_foreign_lock_replaced_is_lost_and_does_not_harm_it),
         TEST(test_a_waiter_gets_the_lock_after_a_foreign_one),
         TEST(test_a_client_that_closes_releases_its_holds),
+        TEST(test_a_thread_that_is_cancelled_frees_the_client_with_its_last_handle),
         TEST(test_after_close_every_call_answers_closed),
         TEST(test_a_client_that_is_stopped_gets_no_lock_and_keeps_its_holds),
         TEST(test_a_client_that_closes_cancels_its_waits),

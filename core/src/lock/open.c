@@ -33,6 +33,7 @@ static hf_status name_client(hf_client *client, const char *name) {
 
 /* Free what a failed open, or the last handle, leaves. */
 static void destroy_client(hf_client *client) {
+    HF_NOT_CANCELLED;
     hf_quorum_end(client->quorum);
     hf_waiting_end(client);
     if (client->transport != NULL) {
