@@ -334,7 +334,8 @@ static void test_each_request_that_writes_the_fence_says_how_long_it_lives(void 
                  "60000");
     hf_request_cancel(&request, names, &ask, false);
     ASSERT_WORDS(&request, &hf_script_cancel, 6, ALL, DEAD(ID), ID, "0", "", "60000");
-    hf_request_claim(&request, names, CLIENT, ID, 7, 1000, false);
+    hf_renewal renewal = {names, ID, 7, 1000, HF_RENEW_LONGER, true};
+    hf_request_claim(&request, &renewal, CLIENT, false);
     ASSERT_WORDS(&request, &hf_script_claim, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", CLIENT,
                  ID "0000000000000007", "1000", "0", "60000");
     hf_request_break(&request, names, 7, false);
@@ -346,9 +347,10 @@ static void test_what_is_held_is_claimed_and_renewed_with_its_fence(void **state
     hf_names *names = names_of("a"), *other = names_of("x{a}");
     hf_request request;
     (void)state;
-    hf_request_claim(&request, names, CLIENT, ID, 7, HF_NEVER, true);
-    ASSERT_WORDS(&request, &hf_script_claim, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", CLIENT,
-                 ID "0000000000000007", "0", "1");
+    hf_renewal renewal = {names, ID, 7, HF_NEVER, HF_RENEW_LONGER, false};
+    hf_request_claim(&request, &renewal, CLIENT, true);
+    ASSERT_WORDS(&request, &hf_script_claim, 2, "a", "{a}a:hf1:f", CLIENT, ID "0000000000000007",
+                 "0", "1");
     const hf_renewal renewals[] = {
         {names, ID, 7, 1000, HF_RENEW_LONGER, true},
         {other, OTHER, 1795197364705600, HF_NEVER, HF_RENEW_EXACTLY, false},

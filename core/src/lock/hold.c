@@ -452,8 +452,7 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
     if (!hf_discovery_clustered(hold->client->transport->discovery))
         renewal.one_of_many = true;
     if (hold->pushed && mode == HF_RENEW_LONGER) /* or its mark would stay */
-        hf_request_claim(request, hold->names, hold->client->id, hold->id, hold->fence,
-                         renewal.lease_ms, false);
+        hf_request_claim(request, &renewal, hold->client->id, false);
     else
         hf_request_renew(request, &renewal, 1);
 }

@@ -483,8 +483,8 @@ int64_t hf_hold_claim_ms(const hf_hold *hold) {
 }
 
 void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
-    hf_request_claim(request, hold->names, hold->client->id, hold->id, hold->fence,
-                     hf_hold_claim_ms(hold), hold->terms.replicas > 0);
+    hf_renewal renewal = hf_hold_renewal(hold, hf_hold_claim_ms(hold), HF_RENEW_LONGER);
+    hf_request_claim(request, &renewal, hold->client->id, hold->terms.replicas > 0);
 }
 
 void hf_hold_claim_locked(hf_hold *hold, int64_t now) {

@@ -1,10 +1,11 @@
 -- claim: give a pushed grant its full lease, and remove its mark.
 --
--- KEYS  K, F, S
+-- KEYS  K, F; and S, of a hold that may be one of many
 -- ARGV  client (32); hold id and fence (48), or the id alone; lease in ms (0: never); write (1):
 --       change something in any case, so that there is something to WAIT for; and the life of a
 --       plain F (ms), if that is not a day
--- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused
+-- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused, -4: nothing done, S is
+--       needed
 local K, F, S = KEYS[1], KEYS[2], KEYS[3]
 local client, lease = ARGV[1], tonumber(ARGV[3])
 if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
@@ -14,6 +15,7 @@ local life = ARGV[5]
 --@include _state.lua
 local err = look()
 if err then return err end
+if held and held.form == 'many' and not S then return { now, -4 } end
 local id, granted = sub(ARGV[2], 1, 32), sub(ARGV[2], 33)
 -- With another fence it was granted once more, to a late copy of its acquire, and others between.
 local at, ends, fence, _, _, whose = find_hold(id, granted)

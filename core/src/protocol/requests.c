@@ -351,14 +351,15 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
     add_fence_life(request, names);
 }
 
-void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
-                      const char *id, int64_t fence, int64_t lease_ms, bool write) {
-    begin_script(request, &hf_script_claim, names, FENCE_KEY | ENDS_KEY);
+void hf_request_claim(hf_request *request, const hf_renewal *renewal, const char *client_id,
+                      bool write) {
+    begin_script(request, &hf_script_claim, renewal->names,
+                 FENCE_KEY | (renewal->one_of_many ? ENDS_KEY : 0));
     add_argument(request, client_id, HF_ID_LENGTH);
-    add_id_and_fence(request, "", id, fence);
-    add_number(request, on_the_wire(lease_ms));
+    add_id_and_fence(request, "", renewal->id, renewal->fence);
+    add_number(request, on_the_wire(renewal->lease_ms));
     add_number(request, write);
-    add_fence_life(request, names);
+    add_fence_life(request, renewal->names);
 }
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count) {

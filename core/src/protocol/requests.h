@@ -118,10 +118,6 @@ typedef struct hf_settlement {
 void hf_request_settle(hf_request *request, const hf_names *names, const hf_settlement *settlement);
 /* Leave the queue. A grant that came first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
-/* write: something is written in any case, so that there is something to WAIT for. */
-void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
-                      const char *id, int64_t fence, int64_t lease_ms, bool write);
-
 /* How a renewal moves the end of a hold. */
 typedef enum {
     HF_RENEW_LONGER = 0,  /* never earlier */
@@ -140,6 +136,10 @@ typedef struct hf_renewal {
 } hf_renewal;
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
+/* Renew a grant by message, and remove its mark. write: something is written in any case, so that
+ * there is something to WAIT for. */
+void hf_request_claim(hf_request *request, const hf_renewal *renewal, const char *client_id,
+                      bool write);
 
 /* Look at a lock: at `most` holders and waiters after the first `skip`. whole: with the bytes of
  * the record. */

@@ -123,6 +123,27 @@ static void test_who_waits_polls_where_its_slot_went_and_no_grants_come(void **s
     hf_lock_close(held_there);
 }
 
+static void test_a_grant_by_message_is_claimed_while_its_slot_moves(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 60000);
+    sleep_ms(1500);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    int slot = sim_cluster_slot((sim_bytes){"k", 1}), from = node_of("k");
+    int to = (from + 1) % servers_count();
+    sim_cluster_moving(servers_redis(to), slot, from, to);
+    sim_cluster_moving(servers_redis(from), slot, from, to);
+    sleep_ms(4000);
+    assert_int_equal(hf_hold_state(w->hold), HF_STATE_HELD);
+    move_slot("k", from, to);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* Its keys are on two nodes, and none of them can end one of many holds alone. */
 static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_later(void **state) {
     (void)state;
@@ -197,6 +218,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
         TEST(test_who_waits_polls_where_its_slot_went_and_no_grants_come),
+        TEST(test_a_grant_by_message_is_claimed_while_its_slot_moves),
         TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
