@@ -1477,6 +1477,42 @@ class Edges:
             more, calls = 2 if lock.kick()[1] == -2 else 1, calls + 1
         self.expect("125 readers", r.zcard(self.keys.S) == 125 and calls in (2, 3), calls)
 
+    def ended(self, lock: Lock, r: redis.Redis, live: int = 0) -> None:
+        """More readers than one call takes out, whose holds are over while K lives on."""
+        r.flushall()
+        for n in range(200):
+            lock.share(n)
+        past = r.time()[0] * 1000 - 5000
+        ends = {h: past + n for n, h in enumerate(r.zrange(self.keys.S, 0, -1)[: 200 - live])}
+        r.zadd(self.keys.S, ends)
+
+    def test_readers_that_are_over(self, lock: Lock, r: redis.Redis) -> None:
+        self.ended(lock, r)
+        answer = lock.acquire(300, "x", wait=False)
+        self.expect("free", answer[2] == 1 and lock.renew(300)[1] > 0, answer)
+        self.ended(lock, r)
+        answer = lock.acquire(300, "s0", score=1)
+        self.expect("its place is lost", answer[2] == 1, answer)
+        self.expect("a lock of ours", lock.inspect()[0] == 2 and lock.renew(300)[1] > 0)
+        self.ended(lock, r, live=1)
+        answer = lock.acquire(300, "x", wait=False)
+        self.expect("more to take out", answer[1:3] == [-2, 0], answer)
+        answer = lock.acquire(300, "x", wait=False)
+        self.expect("none", answer[1] > 0 and r.zcard(self.keys.S) == 1, answer)
+        # A claim needs their ends.
+        words = [CLIENTS[0], hold(1), 30000, 0]
+        answer = lock.run("claim", [self.keys.K, self.keys.F], *words)
+        self.expect("one of many", answer[1] == -4, answer)
+
+    def test_record_of_another_type(self, lock: Lock, r: redis.Redis) -> None:
+        r.set(self.keys.R, "x")
+        lock.acquire(1, wait=False)
+        lock.acquire(2)
+        self.expect("begin", "WRONGTYPE" in str(lock.begin(1)))
+        self.expect("settle", "WRONGTYPE" in str(lock.settle("f", lock.fence(1))))
+        self.expect("not kept", lock.finish(1) == 5)
+        self.expect("handed on", lock.holder() == 2, lock.state())
+
     def test_readers(self, lock: Lock, r: redis.Redis) -> None:
         """The short ways of shared holds."""
         key, fence, ends = self.keys.K, self.keys.F, self.keys.S

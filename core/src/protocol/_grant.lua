@@ -27,6 +27,11 @@ local function prune_holds()
   else
     if held.x ~= x or held.extra ~= extra then refused('HSET', K, 'hf1', header()) end
     held.first = ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
+    -- All may be over where K lives longer than its readers.
+    if held.first <= now_ms and ms(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]) <= now_ms then
+      delete(K, S)
+      held = nil
+    end
   end
 end
 

@@ -5,7 +5,8 @@
 -- the ms that an unknown outcome stays.
 -- Kinds: b begun, r may be called again, d done, e a kept error.
 
-local record = call('HGET', R, 'hf1')
+local record, wrong = pcall('HGET', R, 'hf1'), nil -- of another type: the server's error
+if type(record) == 'table' then record, wrong = nil, record end
 local kind = record and sub(record, 33, 33)
 -- Written by the hold with that id and fence?
 local function written_by(id, fence)

@@ -419,10 +419,9 @@ if demoted then return demoted end
 
 if more then
   reply[2] = -2
-elseif held and held.form == 'many' and not held.first then
-  reply[2] = left(ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]))
-elseif held and held.first then
-  reply[2] = left(held.first)
+elseif held and (held.first or held.form == 'many') then
+  local first = held.first or ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
+  reply[2] = first > now_ms and left(first) or -2 -- more have ended than one call takes out
 elseif held or foreign then
   reply[2] = call('PTTL', K)
 end

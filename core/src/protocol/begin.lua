@@ -15,7 +15,7 @@ if not (ms and (ms == 0 or (ms >= 10000 and ms <= 315360000000 and ms % 1 == 0))
   or #note > 1024 then
   return redis.error_reply('HOLDFAST begin out of bounds')
 end
-local err = look()
+local err = wrong or look()
 if err then return err end
 local ends, granted, mode, owner = hold(id)
 if not ends or granted ~= fence or mode ~= 'x' then

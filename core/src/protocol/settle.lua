@@ -21,7 +21,7 @@ if not (stays or verb == 'r' or verb == 'f') or not ms or #note > 1024 or #id ~=
   or (stays and not (ms >= 10000 and ms <= 315360000000 and ms % 1 == 0 and #bytes <= 16777216)) then
   return redis.error_reply('HOLDFAST settle out of bounds')
 end
-local err = read()
+local err = wrong or read()
 if err then return err end
 local runs = kind == 'b' and held and held.x > 0 and held.fence == fence
 local done, answer = call('GET', D), nil
