@@ -1384,9 +1384,9 @@ HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
 
 /**
  * Make hf_hold_release() and hf_hold_release_start() leave the lock held until duration_ms after
- * this hold was acquired, if that is still to come: they then do and answer as hf_hold_keep(), with
- * up to three tries if an answer is lost. For work that must not be done again too soon. Sends
- * nothing.
+ * this hold was acquired, if that is still to come: they then do and answer as hf_hold_keep(), and
+ * hf_hold_release() makes up to three tries if an answer is lost. For work that must not be done
+ * again too soon. Sends nothing.
  *
  * @param duration_ms   0 to HF_LEASE_MAX. 0: a release releases, as by default.
  * @retval HF_OK

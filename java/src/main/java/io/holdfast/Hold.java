@@ -130,10 +130,9 @@ public interface Hold extends AutoCloseable {
      * Makes a release keep the lock for the rest of that time, counted from the acquire: {@link
      * #release()}, {@link #releaseAsync()} and {@link #close()}, also when a block throws, leave it
      * held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. A release
-     * that fails, though it asks again where an answer is lost, ends the hold all the same: the lock is
-     * kept only if the server got the request. Where it must be kept after an outage, call {@link
-     * #keep(Duration)} until it succeeds, and then close. Sends nothing; a later call replaces this
-     * one.
+     * that fails ends the hold all the same: the lock is kept only if the server got the request. Where
+     * it must be kept after an outage, call {@link #keep(Duration)} until it succeeds, and then close.
+     * Sends nothing; a later call replaces this one.
      *
      * <pre>{@code
      * try (Hold hold = lock.acquire(Duration.ZERO)) {
