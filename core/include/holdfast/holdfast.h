@@ -1181,8 +1181,8 @@ typedef struct hf_progress {
 } hf_progress;
 
 /**
- * Read the progress of the walk, also while hf_locks_next() is in progress. Sends nothing. If a slot
- * moves during the walk, all nodes are walked once more, and `keys` grows.
+ * Read the progress of the walk, also while hf_locks_next() is in progress. Sends nothing. If a
+ * slot moves during the walk, all nodes are walked once more, and `keys` grows.
  *
  * @param[in,out] progress  Set progress->size first.
  * @retval HF_OK
