@@ -77,8 +77,9 @@ static void hf_raise(int status)
 
 /* The status and its message: what hf_once_begin() gives is the hold, or has an outcome. */
 %typemap(out) hf_status hf_once_begin {
-    if ($1 != HF_OK && $1 != HF_EDONE && $1 != HF_EFAILED && $1 != HF_EOUTCOME &&
-        $1 != HF_EMISMATCH) {
+    /* A signal handler may have raised while the outcome came. */
+    if (PyErr_Occurred() || ($1 != HF_OK && $1 != HF_EDONE && $1 != HF_EFAILED &&
+                             $1 != HF_EOUTCOME && $1 != HF_EMISMATCH)) {
         if (!PyErr_Occurred())
             hf_raise($1);
         SWIG_fail;
@@ -321,11 +322,13 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %typemap(argout) struct hf_hold ** {
     PyObject *hold =
         SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
+    *$1 = hold ? NULL : *$1;
     int failed = !hold || PyList_Append($input, hold);
     Py_XDECREF(hold);
     if (failed)
         SWIG_fail;
 }
+%typemap(freearg) struct hf_hold ** "if ($1) hf_hold_close(*$1); /* the call raises */"
 
 /* Several locks are a list, with a list of their options, and their holds go into a third. */
 %{
@@ -358,6 +361,7 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
         SWIG_exception_fail(SWIG_TypeError, "the holds go into a list");
     $1 = holds;
 }
+%typemap(freearg) hf_hold **holds_out ""
 %typemap(argout) hf_hold **holds_out {
     for (size_t i = 0; i < arg2; i++) {
         PyObject *hold = SWIG_NewPointerObj($1[i], $descriptor(struct hf_hold *),

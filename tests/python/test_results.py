@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import pickle
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Thread, queue, until
+from conftest import Server, Thread, queue, until
 
 TTL = 60
 
@@ -206,6 +207,39 @@ def test_a_result_that_comes_too_late_is_the_caller_s_only(
     assert late == "late"
     assert "was not left for others" in caplog.text
     assert client.once(name, lambda: "mine", ttl=TTL) == "mine"
+
+
+class Noticed(Exception):
+    pass
+
+
+@pytest.mark.redis
+def test_a_signal_that_meets_the_result_is_raised(
+    server: Server, client: holdfast.Client, name: str
+) -> None:
+    made = threading.Event()
+
+    def handler(number: int, frame: object) -> None:
+        made.set()
+        reads.finish()  # the outcome for both, while this thread is here
+        raise Noticed
+
+    def interrupt() -> None:
+        until(lambda: client.lock(name).inspect().waiters == 2)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    with holdfast.connect(server.tcp) as other:
+        calls = Thread(lambda: other.once(name, lambda: made.wait(20), ttl=60))
+        until(client.lock(name).locked)
+        reads = Thread(lambda: client.once(name, int, ttl=60))
+        try:
+            with pytest.raises(Noticed):
+                Thread(interrupt)
+                client.once(name, int, ttl=60)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert calls.finish() is reads.finish() is True
 
 
 def test_wrong_arguments_are_refused(client: holdfast.Client, name: str) -> None:
