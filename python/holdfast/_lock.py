@@ -173,8 +173,15 @@ class Lock(Bound):
         try:
             return function(self._handle, *arguments)
         except ForkedError:
-            self._handle = self._open()
+            self._reopen()
             return function(self._handle, *arguments)
+
+    def _reopen(self) -> None:
+        """Open it in a forked child, which hears of trouble if its parent did."""
+        heard = self._heard
+        self._handle = self._open()
+        if heard:
+            self._hear()
 
     def shared(self, weight: int | None = None) -> Lock:
         """Give the same lock, held by many at once. Sends nothing.
@@ -409,10 +416,16 @@ class Lock(Bound):
 
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""
-        hold = self._acquire(_holdfast.HF_FOREVER, None, kept)
-        hold._entered = True
-        self._inside.enter(*self._who(None))
-        return hold
+        got: list[_holdfast.Hold] = []
+        try:
+            self._win(_holdfast.HF_FOREVER, None, kept, got)
+            hold = self._take(got[0], kept, None, None)
+            hold._entered = True
+            self._inside.enter(*self._who(None))
+            return hold
+        except BaseException:  # no __exit__() follows
+            give_back(self._core, got)
+            raise
 
     def __exit__(
         self,

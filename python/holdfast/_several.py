@@ -58,7 +58,7 @@ def call(
         function([lock._handle for lock in locks], who, milliseconds, noted, last)
     except ForkedError:
         for lock in locks:
-            lock._handle = lock._open()
+            lock._reopen()
         function([lock._handle for lock in locks], who, milliseconds, noted, last)
 
 
@@ -391,9 +391,13 @@ class LocksAll(BaseLocks[Lock]):
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
-        holds._entered = True
-        self._inside.enter(*self._locks[0]._who(None))
-        return holds
+        try:
+            holds._entered = True
+            self._inside.enter(*self._locks[0]._who(None))
+            return holds
+        except BaseException:  # no __exit__() follows
+            give_back(self._locks[0]._core, [hold._handle for hold in holds._holds.values()])
+            raise
 
     def __exit__(
         self,

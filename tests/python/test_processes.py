@@ -19,6 +19,7 @@ import redis
 
 import holdfast
 from conftest import Server, Thread, queue, until
+from holdfast._caller import Inside
 
 
 def python(script: str, *arguments: str) -> subprocess.Popen[str]:
@@ -110,6 +111,39 @@ def test_who_is_interrupted_does_not_hold(lock: holdfast.Lock) -> None:
         if held:
             lock.release()
     assert outcomes == {True, False}  # else nothing was tried
+
+
+def test_who_is_interrupted_does_not_hold_what_it_enters(lock: holdfast.Lock) -> None:
+    outcomes: set[bool] = set()
+    for number in range(3000):
+        if number >= 300 and outcomes == {True, False}:
+            break
+        sender = Sender(signal.SIGINT, number % 100 * 0.00001)
+        inside = False
+        with pytest.raises(KeyboardInterrupt):
+            sender.go()
+            with lock:
+                inside = True
+                while True:
+                    time.sleep(0.01)
+        assert lock.count() == 0
+        outcomes.add(inside)
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_fails_in_an_enter_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Inside, "enter", interrupted)
+    made: Any = client.locks_all(name, name + "2") if several else client.lock(name)
+    with pytest.raises(KeyboardInterrupt), made:
+        raise AssertionError("inside")
+    assert not client.lock(name).locked()
+    assert not client.lock(name + "2").locked()
 
 
 def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(
@@ -228,6 +262,34 @@ def test_a_forked_child_has_a_client_of_its_own(server: Server, name: str) -> No
         name,
     )
     assert said == "child\nparent\n"
+
+
+def test_a_forked_child_hears_of_trouble_from_its_first_acquire_on(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import os, sys, threading, holdfast
+
+        def hears():
+            return "holdfast-notices" in [thread.name for thread in threading.enumerate()]
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2])
+        with lock:
+            assert hears()
+        child = os.fork()
+        if child == 0:
+            heard = hears()
+            with lock:
+                print(heard, hears(), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+        server.tcp,
+        name,
+    )
+    assert said == "False True\n"
 
 
 def test_the_client_of_a_child_connects_when_a_call_needs_it() -> None:
