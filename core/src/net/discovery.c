@@ -228,6 +228,13 @@ static bool is_other(hf_discovery *discovery, int which, const char *host, int p
     return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
 }
 
+/* NULL: no master. Without memory it is none, too. */
+static void set_place(hf_place *place, const hf_address *master) {
+    free(place->host);
+    place->host = master != NULL ? strdup(master->host) : NULL;
+    place->port = master != NULL ? master->port : 0;
+}
+
 /* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it has
  * ended, and what it led to is not known. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
@@ -255,6 +262,8 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
     }
     if (!late || (same && discovery->map == NULL))
         connection->version = node->version;
+    if (discovery->address.kind == HF_SENTINEL && connection->version == node->version)
+        set_place(&discovery->named, address); /* no thread may see the new version without it */
     bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
     return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
 }
@@ -298,24 +307,6 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
 }
 
 /* ------------------------------------------------------------- Sentinels */
-
-/* NULL: no master. Without memory it is none, too. */
-static void set_place(hf_place *place, const hf_address *master) {
-    free(place->host);
-    place->host = master != NULL ? strdup(master->host) : NULL;
-    place->port = master != NULL ? master->port : 0;
-}
-
-/* Connect to the server that a sentinel has named, if it says itself that it is a master. */
-static hf_status connect_master(hf_discovery *discovery, unsigned version, const hf_address *master,
-                                int64_t deadline, hf_connection **connection_out) {
-    hf_status status =
-        connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, connection_out);
-    HF_HOLDING(&discovery->mutex);
-    if (status == HF_OK && (*connection_out)->version == discovery->nodes[0].version)
-        set_place(&discovery->named, master);
-    return status;
-}
 
 /*
  * Does a sentinel with that epoch count? With a lower one than another's it has not heard of the
@@ -375,7 +366,8 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     if (status != HF_OK)
         return status;
     if (believes(discovery, which, epoch) || is_named(discovery, &master))
-        status = connect_master(discovery, version, &master, deadline, connection_out);
+        status =
+            connect_at(discovery, 0, version, &master, HF_NEEDS_MASTER, deadline, connection_out);
     else
         status = hf_fail(HF_ECONNECT, "%s: a sentinel has not heard of the last failover",
                          discovery->address.shown);
@@ -475,7 +467,7 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     if (is_named(discovery, master))
         return true;
     int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (connect_master(discovery, version, master, deadline, &connection) != HF_OK)
+    if (connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, &connection) != HF_OK)
         return false;
     hf_connection_close(connection);
     return true;
@@ -534,7 +526,8 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
     hf_address master;
     hf_status status;
     if (watched_master(discovery, &master)) {
-        status = connect_master(discovery, version, &master, deadline, connection_out);
+        status =
+            connect_at(discovery, 0, version, &master, HF_NEEDS_MASTER, deadline, connection_out);
         hf_address_unmake(&master);
     } else {
         status = connect_by_sentinels(discovery, version, deadline, connection_out);
