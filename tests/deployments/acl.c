@@ -96,12 +96,10 @@ static void set_user(const char *without) {
 }
 
 static hf_client *open_user(void) {
-    hf_client *client;
     const char *place = unix_url() + strlen("unix://");
     if (strcmp(scheme, "unix") != 0)
         place = text("127.0.0.1:%d", nodes[0]);
-    assert_status(hf_client_open(text("%s://app:secret@%s", scheme, place), NULL, &client), HF_OK);
-    return client;
+    return open_at(text("%s://app:secret@%s", scheme, place));
 }
 
 /* Was anything refused that is this word of the rule? */

@@ -62,13 +62,17 @@ static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
             *started = exclusive_lock(ben, "ink", 20000);
     hf_hold *hold;
     pthread_t thread = 0;
-    assert_soon(says("EVAL return(1) 0", refusal));
+    int64_t asked_at;
+    do /* alarm() ends it */
+        asked_at = now_ms();
+    while (!says("EVAL return(1) 0", refusal));
     assert_status(hf_lock_acquire_start(started, NULL, 0, 0, NULL, 1), HF_OK);
     if (end != NULL)
         assert_int_equal(pthread_create(&thread, NULL, end, NULL), 0);
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
-    assert_in_range(now_ms() - before, 100, 6000); /* it did wait */
+    if (before < asked_at + 100) /* or the machine has paused until it serves again */
+        assert_in_range(now_ms() - before, 100, 14000); /* it did wait */
     hf_completion c = next(ben);
     assert_status(c.status, HF_OK);
     /* One hold, however often it was asked. */
@@ -185,10 +189,10 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-/* Two clients take turns while the server refuses for 700 ms; meanwhile a hold of 1.5 s
- * is renewed again, and a refused release is repeated. */
+/* Two clients take turns while the server refuses for a while; meanwhile a hold of a lease of some
+ * seconds is renewed again, and a refused release is repeated. */
 static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*end)(void)) {
-    hf_lock *locks[6], *mine = exclusive_lock(ann, "held", 1500),
+    hf_lock *locks[6], *mine = exclusive_lock(ann, "held", 4500),
                        *other = exclusive_lock(ben, "other", 60000);
     pthread_t threads[COUNT(locks)];
     hf_hold *hold, *lasting;
@@ -208,7 +212,7 @@ static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*
         assert_message(refusal);
         assert_soon(refused > 0);
     }
-    sleep_ms(700);
+    sleep_ms(refusal != NULL ? 1200 : 200);
     end();
     int before = turns;
     int64_t ended_at = now_ms();
@@ -217,7 +221,7 @@ static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*
         assert_soon(tell(port, "EXISTS other")->integer == 0);
     else
         give_back(lasting, HF_OK);
-    assert_in_range(now_ms() - ended_at, 0, 5000);
+    assert_in_range(now_ms() - ended_at, 0, 25000);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_check(hold), HF_OK);
     give_back(hold, HF_OK);
