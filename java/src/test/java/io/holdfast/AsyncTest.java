@@ -343,6 +343,49 @@ final class AsyncTest extends RedisTest {
         }
     }
 
+    @Test
+    void actionsThatReleaseWhileTheServerIsAwayKeepNoLossUntold() throws Exception {
+        Duration patience = Duration.ofSeconds(30);
+        ClientOptions patient =
+                ClientOptions.defaults().connectTimeout(patience).commandTimeout(patience);
+        try (RedisServer server = RedisServer.start();
+                HoldfastClient other = Holdfast.connect(server.tcpUrl, patient)) {
+            CountDownLatch entered = new CountDownLatch(4);
+            CountDownLatch away = new CountDownLatch(1);
+            List<CompletableFuture<Void>> all = new ArrayList<>();
+            for (int i = 0; i < 4; i++) {
+                HoldfastLock each = other.lock(name + i);
+                Hold before = each.acquire();
+                boolean renews = i % 2 == 0;
+                all.add(
+                        each.acquireAsync()
+                                .thenAccept(
+                                        hold -> {
+                                            entered.countDown();
+                                            awaitQuietly(away);
+                                            if (renews) {
+                                                hold.renew();
+                                            }
+                                            hold.close();
+                                        }));
+                until(() -> each.inspect().waiters() == 1);
+                before.close();
+            }
+            entered.await();
+            LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(2)).renew(false);
+            CompletableFuture<Hold> lost = new CompletableFuture<>();
+            Hold hold = other.lock(name, brief).acquire();
+            hold.onLost(lost::complete);
+            server.stall();
+            away.countDown();
+            assertEquals(hold, get(lost));
+            server.resume();
+            for (CompletableFuture<Void> each : all) {
+                get(each);
+            }
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"hset", "set"})
     void aPermissionThatIsMissingIsNamed(String command) throws Exception {

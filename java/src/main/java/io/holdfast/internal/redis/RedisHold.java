@@ -189,9 +189,9 @@ final class RedisHold implements Hold, Completions.Watcher {
         handle.call(hold -> Core.hf_hold_keep_at_least(hold, millis)); // one released stays so
     }
 
-    /** Asks the server on this thread, or, if that is virtual, without blocking it. */
+    /** Asks the server on this thread, which may have to park for the answer. */
     private void request(LongToIntFunction blocking, LongBinaryOperator start) {
-        if (!Threads.isVirtual()) {
+        if (Threads.mayBlock()) {
             call(blocking::applyAsInt);
             return;
         }
@@ -216,7 +216,7 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     /** False: it was released before. */
     private boolean end() {
-        if (!Threads.isVirtual()) {
+        if (Threads.mayBlock()) {
             return handle.close(this::releaseHere) != null;
         }
         if (handle.isClosed()) {

@@ -634,10 +634,10 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public void unlock() {
-        if (Threads.isVirtual()) {
-            unlockParked();
-        } else {
+        if (Threads.mayBlock()) {
             call(nesting(), lock -> Core.hf_lock_release_as(lock, owner(true)));
+        } else {
+            unlockParked();
         }
     }
 
