@@ -349,10 +349,11 @@ async def ends(
         # The last first: until that has ended too, the loop may be closed with nothing taken.
         told = [(call, *await call.wait()) for call in reversed(calls)][::-1]
     except asyncio.CancelledError:
-        notices.cancel(number)
+        ended = not notices.cancel(number)
         releases = []
-        for call in calls:
-            _, handle = await call.insist()
+        for at, call in enumerate(calls):
+            _, handle = await call.insist(ended)
+            notices.forget(number + at)
             if handle is not None:  # it got the lock just before
                 with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
                     releases.append(_release(notices, handle))

@@ -66,13 +66,21 @@ class Call:
         self.taken()
         return self.outcome
 
-    async def insist(self) -> tuple[int, _holdfast.Hold | None]:
-        """Wait for the end, even if the task is cancelled meanwhile."""
+    async def insist(self, ended: bool = False) -> tuple[int, _holdfast.Hold | None]:
+        """Wait for the end, even if the task is cancelled meanwhile.
+
+        ended  It has ended, or soon will: its completion may have been lost, because a signal
+               handler raised where it was handed on, and is not waited for without a limit.
+        """
+        limit = self._loop.call_later(_ANSWERS, self.end, _holdfast.HF_ECANCELED, None)
+        if not ended:
+            limit.cancel()
         while self.outcome is None:
             if self._ended.cancelled():
                 self._ended = self._loop.create_future()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ended
+        limit.cancel()
         self.taken()
         return self.outcome
 
@@ -180,10 +188,16 @@ class Notices:
         while self._drain() and self._later and (left := until - time.monotonic()) > 0:
             ready.poll(min(left * 1000, 50))  # another thread may drain it
 
-    def cancel(self, number: int) -> None:
-        """Cancel an acquire; its completion still comes."""
-        with contextlib.suppress(LockError):  # it has ended
+    def cancel(self, number: int) -> bool:
+        """Cancel an acquire; its completion still comes. False: it has ended."""
+        with contextlib.suppress(LockError):
             self.core.hf_op_cancel(self._client, number)
+            return True
+        return False
+
+    def forget(self, number: int) -> None:
+        """Wait for that acquire no longer: what it may still get is released."""
+        self._calls.pop(number, None)
 
     def abandon(self, number: int, call: Call) -> None:
         """Cancel an acquire for which no task waits any more, or release what it got."""

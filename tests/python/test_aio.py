@@ -21,6 +21,7 @@ import uvloop
 
 import holdfast
 from conftest import Server, Thread, elsewhere, held, queue, until
+from holdfast import _notices
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -843,6 +844,41 @@ def test_a_client_that_closes_ends_the_waits_of_tasks(
                 await client.aio.lock(name).acquire()
 
     run(main())
+
+
+class Interrupted:
+    """A core in which a signal handler raises as the end of an acquire is handed on."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self.lost: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def hf_client_next(self, client: Any) -> Any:
+        told = self._core.hf_client_next(client)
+        if told[4] is not None and not self.lost:
+            self.lost.append(told)
+            raise SystemExit(143)
+        return told
+
+
+def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
+    client = holdfast.connect(server.tcp)
+    client._notices_here().core = Interrupted(client._core)
+
+    async def main() -> None:
+        await client.aio.lock(name).acquire()
+
+    with pytest.raises(SystemExit):
+        asyncio.run(main())
+    client.close()
+    with holdfast.connect(server.tcp) as client:
+        assert not client.lock(name).locked()
 
 
 def test_a_client_that_closes_releases_the_holds_of_tasks(
