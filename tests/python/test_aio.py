@@ -416,7 +416,7 @@ def test_hundreds_of_tasks_wait_on_one_thread_and_come_in_order(
                 tasks.append(task(work(number)))
                 await asyncio.sleep(0)
             await come(lambda: waiters(raw, name) == count)
-            assert threading.active_count() == threads
+            assert threading.active_count() <= threads  # of an earlier test, perhaps
         await asyncio.gather(*tasks)
 
     run(main())
