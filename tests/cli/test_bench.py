@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -255,14 +256,14 @@ def test_nobody_there_is_said(cli: Program) -> None:
 def free_port() -> int:
     """A port that leaves room for the bus of a cluster, 10000 above it."""
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            if port < 50000:
-                return port
+        port = random.randrange(10_000, 22_000)
+        with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            return port
 
 
-@contextmanager
+@contextlib.contextmanager
 def servers(folder: Path, *commands: Callable[[int], list[str]]) -> Iterator[list[int]]:
     """Start one for each command; they end with the block."""
     ports = [free_port() for _ in commands]

@@ -488,7 +488,7 @@ def renewed(raw: redis.Redis, name: str) -> None:
 def test_a_stop_is_passed_on_and_the_lock_stays_held(
     cli: Program, name: str, raw: redis.Redis
 ) -> None:
-    command = ("run", "--lease", "3s", name, "--", "sh", "-c", "echo $$; exec sleep 60")
+    command = ("run", "--lease", "6s", name, "--", "sh", "-c", "echo $$; exec sleep 60")
     process = cli.start(*command, start_new_session=True)
     child = int(line_of(process))
     process.send_signal(signal.SIGTSTP)
@@ -508,7 +508,7 @@ STUBBORN = "trap 'echo term' TERM; echo $$; while :; do sleep 0.02; done"
 def test_the_lock_is_renewed_until_the_command_ends(
     cli: Program, name: str, raw: redis.Redis
 ) -> None:
-    command = ("run", "--lease", "3s", name, "-c", "echo; read line")
+    command = ("run", "--lease", "6s", name, "-c", "echo; read line")
     process = cli.start(*command, stdin=subprocess.PIPE)
     line_of(process)
     renewed(raw, name)
@@ -520,7 +520,7 @@ def test_a_command_that_the_guard_killed_has_lost_its_lock(
     cli: Program, name: str, raw: redis.Redis
 ) -> None:
     """Although a renewal came after the guard's last order, which ends before that lease."""
-    command = ("run", "--lease", "3s", "-k", "100ms", name, "-c", "echo $$; exec sleep 60")
+    command = ("run", "--lease", "4s", "-k", "100ms", name, "-c", "echo $$; exec sleep 60")
     process = cli.start(*command)
     child = int(line_of(process))
     renewed(raw, name)
@@ -538,7 +538,7 @@ def test_a_command_whose_lock_was_taken_away_gets_term(
     process = cli.start(
         "run",
         "--lease",
-        "3s",
+        "6s",
         name,
         "-c",
         "trap 'echo term; exit 0' TERM; echo; while :; do sleep 0.02; done",
@@ -568,7 +568,7 @@ def test_what_is_left_of_a_group_has_its_time_too(
     cli: Program, name: str, raw: redis.Redis
 ) -> None:
     slow = "(trap 'sleep 0.3; echo cleaned up; exit' TERM; echo; while :; do sleep 0.02; done) & "
-    process = cli.start("run", "--lease", "4s", "-k", "2s", name, "-c", slow + "exec sleep 60")
+    process = cli.start("run", "--lease", "6s", "-k", "3s", name, "-c", slow + "exec sleep 60")
     line_of(process)
     raw.delete(name)
     assert ended(process)[:2] == (79, "cleaned up\n")
@@ -585,8 +585,8 @@ def test_the_command_is_dead_before_the_lease_ends(
     stopped = time.monotonic()
     try:
         until(lambda: not alive(child))
-        # It is killed 100 ms before the end, and a busy machine may pause for longer.
-        assert time.monotonic() - stopped < 6
+        # It is killed 100 ms before the end, and a machine may stand still for longer.
+        assert time.monotonic() - stopped < 30
     finally:
         os.kill(own_server.pid, signal.SIGCONT)
     status, out, err = ended(process)
@@ -759,7 +759,7 @@ def test_a_run_that_is_killed_passes_the_turn_on(cli: Program, name: str) -> Non
 def test_that_it_ran_is_told_to_a_server_that_is_late(
     cli: Program, name: str, own_server: Server
 ) -> None:
-    url = own_server.url + "?connect_timeout=0.2&command_timeout=0.2"
+    url = own_server.url + "?connect_timeout=0.5&command_timeout=0.5"
     process = cli.start(
         "run",
         "--url",

@@ -41,6 +41,10 @@ class Tmux:
         shell = "exec bash --norc --noprofile -i"
         self.run("-u", "-f", "/dev/null", "new-session", "-d", "-s", "top", shell)
         self.run("set", "-g", "default-terminal", "screen")
+        # It has no parent: it ends with this process also if that is killed.
+        both_live = f"kill -0 {os.getpid()} && kill -0 $PPID"
+        end = f"while {both_live}; do sleep 1; done; tmux -L {self.name} kill-server"
+        self.run("run-shell", "-b", f"({end}) 2>/dev/null")
         self.resize(columns, rows)
         self.type(f"cd {program.folder}; PATH={PROGRAM.parent}:$PATH; echo rea''dy")
         self.until("ready\n")
