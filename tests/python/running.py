@@ -32,7 +32,7 @@ def programs(folder: Path, **variables: str) -> Iterator[Start]:
 
     def begin(*command: str, **more: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, *command],
+            ["setpriv", "--pdeathsig", "TERM", sys.executable, *command],
             cwd=folder,
             env={**os.environ, **variables, **more},
             stdout=subprocess.PIPE,

@@ -65,7 +65,7 @@ final class Application {
         Class<?>[] sources = Arrays.copyOf(beans, beans.length + 1);
         sources[beans.length] = configuration;
         Map<String, Object> all = new LinkedHashMap<>();
-        all.put("holdfast.url", url());
+        all.put("holdfast.url", url() + "?connect_timeout=20"); // the machine may stand still
         all.put("spring.main.banner-mode", "off");
         all.put("spring.jmx.enabled", "false");
         all.putAll(properties);

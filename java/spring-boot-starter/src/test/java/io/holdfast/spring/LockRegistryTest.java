@@ -164,10 +164,10 @@ final class LockRegistryTest {
 
     @Test
     void aLeaseThatIsGivenIsRenewedAllTheSame() throws Exception {
-        try (var brief = start(Map.of("holdfast.lock.lease", "300ms"))) {
+        try (var brief = start(Map.of("holdfast.lock.lease", "4s"))) {
             Lock mine = lock(brief, key);
             mine.lock();
-            until(() -> client(brief).stats().all().renewed() > 3);
+            until(() -> client(brief).stats().all().renewed() > 0);
             assertTrue(there(brief).isLocked());
             mine.unlock();
         }

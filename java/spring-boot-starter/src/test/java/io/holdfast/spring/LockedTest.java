@@ -83,7 +83,7 @@ final class LockedTest {
             work.run();
         }
 
-        @Locked(name = "#{#name}", lease = "300ms")
+        @Locked(name = "#{#name}", lease = "4s")
         public void renewed(String name, Runnable work) {
             work.run();
         }
@@ -283,7 +283,7 @@ final class LockedTest {
         Runnable tooLong = LockedTest::awaitLoss;
         assertThrows(LockLostException.class, () -> orders.shortly(name, tooLong));
         long before = client(shop).stats().all().renewed();
-        orders.renewed(name, () -> await(() -> client(shop).stats().all().renewed() > before + 3));
+        orders.renewed(name, () -> await(() -> client(shop).stats().all().renewed() > before));
         RuntimeException own = new RuntimeException("the method's");
         Runnable failing =
                 () -> {
@@ -571,7 +571,7 @@ final class LockedTest {
                         "prefix", "p",
                         "holdfast.lock.timeout", "10ms",
                         "holdfast.lock.renew", "false",
-                        "holdfast.lock.lease", "100ms");
+                        "holdfast.lock.lease", "1s");
         try (var application =
                 start(properties, Orders.class, More.class, Suffix.class)) {
             Orders orders = application.getBean(Orders.class);
@@ -580,7 +580,7 @@ final class LockedTest {
             assertThrows(
                     LockBusyException.class,
                     () -> {
-                        for (;;) { // until the one that holds it, for 100 ms
+                        for (;;) { // until the one that holds it, for a second
                             orders.forEver(name);
                             break;
                         }
