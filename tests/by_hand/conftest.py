@@ -164,7 +164,7 @@ def raw(url: str) -> Iterator[redis.Redis]:
 
 @pytest.fixture(scope="session")
 def client(url: str) -> Iterator[holdfast.Client]:
-    with holdfast.connect(url) as client:
+    with holdfast.connect(url, connect_timeout=20) as client:
         yield client
 
 

@@ -24,6 +24,7 @@ from memory import BEHAVIOURS, Memory
 
 WITH_REDIS = Path(__file__).parents[1] / "with-redis"
 WITH_DATABASES = Path(__file__).parents[1] / "with-databases"
+PATIENT = "?connect_timeout=20"  # for the programs of tests: the machine may stand still
 # A program that says where the servers are, and ends with its input: so also if pytest is killed.
 SERVER = """
 echo $HOLDFAST_TEST_URL

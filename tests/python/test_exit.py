@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from conftest import Server
+from conftest import PATIENT, Server
 
 # Holds that no code would renew or release for a minute.
 SETUP = """
@@ -24,7 +24,7 @@ lock = client.lock(name, lease=60)
 
 def start(script: str, server: Server, name: str, closes: bool = True) -> subprocess.Popen[str]:
     text = SETUP.replace("CLOSES", str(closes)) + textwrap.dedent(script)
-    command = [sys.executable, "-W", "error", "-c", text, server.tcp, name]
+    command = [sys.executable, "-W", "error", "-c", text, server.tcp + PATIENT, name]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
@@ -202,7 +202,7 @@ if __name__ == "__main__":
     assert child.exitcode == 0 and parent.locked() and not lock.locked()
 """
     program.write_text(SETUP.replace("CLOSES", "True") + work)
-    command = [sys.executable, str(program), server.tcp, name, method]
+    command = [sys.executable, str(program), server.tcp + PATIENT, name, method]
     done = subprocess.run(command, capture_output=True, text=True, timeout=40)
     assert (done.returncode, done.stderr) == (0, "")
     assert not raw.exists(name + ":parent")

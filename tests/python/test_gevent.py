@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from conftest import Server
+from conftest import PATIENT, Server
 
 pytest.importorskip("gevent")  # which a free-threaded Python has not yet
 
@@ -37,7 +37,7 @@ gevent.spawn(tick)
 
 def run(script: str, server: Server, name: str) -> None:
     text = SETUP + textwrap.dedent(script) + "\nclient.close()\n"
-    command = [sys.executable, "-X", "faulthandler", "-c", text, server.tcp, name]
+    command = [sys.executable, "-X", "faulthandler", "-c", text, server.tcp + PATIENT, name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=40)
     assert done.returncode == 0, done.stderr
 

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, elsewhere, until
+from conftest import PATIENT, Server, Thread, elsewhere, until
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ hold = client.lock(sys.argv[2], lease=60).hold()
 client.lock(sys.argv[2]).force_release(hold.fence)
 hold.release(wait=False)
 """
-    command = [sys.executable, "-c", script, server.tcp, name]
+    command = [sys.executable, "-c", script, server.tcp + PATIENT, name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=40)
     assert done.returncode == 0
     assert "was released, but not as expected" in done.stderr

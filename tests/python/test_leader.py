@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from conftest import Server, until
+from conftest import PATIENT, Server, until
 from holdfast._leader import backoff
 from holdfast.testing import MemoryServer
 
@@ -442,7 +442,7 @@ def candidates(
 ) -> Iterator[tuple[list[subprocess.Popen[bytes]], Callable[[], list[list[str]]]]]:
     log = tmp_path / "log"
     log.touch()
-    command = [sys.executable, "-c", PROGRAM, server.tcp, name, str(log)]
+    command = [sys.executable, "-c", PROGRAM, server.tcp + PATIENT, name, str(log)]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(3)]
     try:
         yield started, lambda: [line.split() for line in log.read_text().splitlines()]

@@ -18,7 +18,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, queue, until
+from conftest import PATIENT, Server, Thread, queue, until
 from holdfast._caller import Inside
 
 
@@ -258,7 +258,7 @@ def test_a_forked_child_has_a_client_of_its_own(server: Server, name: str) -> No
         assert os.waitpid(child, 0)[1] == 0
         print("parent")
         """,
-        server.tcp,
+        server.tcp + PATIENT,
         name,
     )
     assert said == "child\nparent\n"
@@ -348,7 +348,7 @@ def test_threads_of_a_forked_child_share_its_client(
         client.close()
         sys.exit(status != 0)
         """,
-        server.tcp,
+        server.tcp + PATIENT,
         name,
     )
     assert said == "2\n"
@@ -428,7 +428,7 @@ def test_a_fork_out_of_a_thread_has_its_signals_handled(server: Server, name: st
             forking.join()
         client.close()
         """,
-        server.tcp,
+        server.tcp + PATIENT,
         name,
     )
     assert said == "interrupted\n"
@@ -464,7 +464,7 @@ def test_an_exit_with_everything_under_way_is_quick_and_clean(
             raise SystemExit("by an exception")
     """
     for how in ("return", "raise"):
-        with python(script, server.tcp, name, how) as process:
+        with python(script, server.tcp + PATIENT, name, how) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ending\n"
             assert process.wait(20) == (how == "raise")

@@ -254,7 +254,7 @@ final class AsyncTest extends RedisTest {
     @Test
     void aClosedClientEndsWhatWasBegun() throws Exception {
         lock.lock();
-        HoldfastClient other = Holdfast.connect(url());
+        HoldfastClient other = SERVER.connect();
         Hold held = get(other.lock(name + "2").acquireAsync());
         List<CompletableFuture<Hold>> waiting = new ArrayList<>();
         for (int i = 0; i < 10; i++) {

@@ -204,7 +204,7 @@ final class LeaderTest extends RedisTest {
     @Test
     void aClosedClientTellsItsLeader() throws Exception {
         CountDownLatch lost = new CountDownLatch(1);
-        HoldfastClient brief = Holdfast.connect(url());
+        HoldfastClient brief = SERVER.connect();
         try (Leader leader =
                 brief.leader(
                         name, Duration.ofHours(1), fence -> {}, lost::countDown, () -> {})) {

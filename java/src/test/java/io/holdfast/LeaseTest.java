@@ -121,7 +121,7 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void aThreadThatEndsHoldingKeepsTheLockUntilTheClientIsClosed() throws Exception {
-        try (HoldfastClient other = Holdfast.connect(url())) {
+        try (HoldfastClient other = SERVER.connect()) {
             HoldfastLock there = other.lock(name, RENEWED);
             Async.elsewhere(() -> there.lock());
             until(() -> other.stats().all().renewed() >= 1);

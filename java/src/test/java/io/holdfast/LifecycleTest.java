@@ -155,7 +155,7 @@ final class LifecycleTest extends RedisTest {
     @Test
     void closeEndsWaitingCalls() throws Exception {
         lock.lock();
-        HoldfastClient other = Holdfast.connect(url());
+        HoldfastClient other = SERVER.connect();
         HoldfastLock there = other.lock(name);
         List<Async<?>> waiters =
                 List.of(
@@ -180,7 +180,7 @@ final class LifecycleTest extends RedisTest {
 
     @RepeatedTest(15)
     void aClientMayBeClosedUnderAnyCall() throws Exception {
-        HoldfastClient racing = Holdfast.connect(url());
+        HoldfastClient racing = SERVER.connect();
         CountDownLatch started = new CountDownLatch(6);
         List<Executable> uses =
                 List.of(
@@ -300,7 +300,7 @@ final class LifecycleTest extends RedisTest {
     }
 
     private void leaveLocked() {
-        HoldfastClient dropped = Holdfast.connect(url());
+        HoldfastClient dropped = SERVER.connect();
         Duration lease = Duration.ofMillis(400);
         dropped.lock(name, LockOptions.defaults().lease(lease).renew(true)).lock();
     }

@@ -21,7 +21,7 @@ final class QueueTest extends RedisTest {
 
     @Test
     void whoWaitsIsServedInTheOrderOfArrival() throws Exception {
-        try (HoldfastClient other = Holdfast.connect(url())) {
+        try (HoldfastClient other = SERVER.connect()) {
             List<Integer> order = Collections.synchronizedList(new ArrayList<>());
             List<Long> fences = Collections.synchronizedList(new ArrayList<>());
             List<CompletableFuture<?>> ends = new ArrayList<>();
@@ -91,7 +91,7 @@ final class QueueTest extends RedisTest {
     void manyHandoffsBetweenManyThreadsOfTwoClientsLoseNobody() throws Exception {
         int rounds = 20;
         int[] inside = {0};
-        try (HoldfastClient other = Holdfast.connect(url())) {
+        try (HoldfastClient other = SERVER.connect()) {
             List<Async<?>> threads = new ArrayList<>();
             for (int i = 0; i < 16; i++) {
                 HoldfastLock here = (i % 2 == 0 ? client : other).lock(name);

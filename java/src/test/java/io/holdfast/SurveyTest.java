@@ -21,7 +21,7 @@ final class SurveyTest extends RedisTest {
 
     @Test
     void aClosedClientPingsNobody() {
-        HoldfastClient other = Holdfast.connect(url());
+        HoldfastClient other = SERVER.connect();
         other.close();
         assertThrows(ClosedException.class, other::ping);
         assertThrows(ClosedException.class, () -> other.survey(null));
