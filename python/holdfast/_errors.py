@@ -241,9 +241,10 @@ class ResultNotKept(LockError):
     """What the call returned."""
     reason: NotKept = "unreachable"
     """Why: "settled" when the call was settled meanwhile, "unreachable" when the server did
-    not answer (the client goes on trying until it is closed), "server" when its memory is full or
-    the user lacks a permission, "lost" when the client no longer holds the lock, "encoding" when
-    the result is too long or cannot be encoded. `__cause__` has the exception."""
+    not answer (the client goes on trying until it is closed), "server" when its memory is full
+    or the user lacks a permission (it goes on, too, if the call is made at most once), "lost"
+    when the client no longer holds the lock, "encoding" when the result is too long or cannot
+    be encoded. `__cause__` has the exception."""
     _outcome: Any = None
 
     def resolve(self, other: object, **how: Any) -> Any:

@@ -1600,6 +1600,7 @@ MUTANTS = [
     ("release", "if result and own and (kind == 'd' or kind == 'e') then", "if false then"),
     ("release", "local may = own or ends\nand", "local may = own or true\nand"),
     ("release", "if kept and how ~= 'n' then tell_all() end", ""),
+    ("release", "return err or 5", "return 5"),
     ("release", "rewrite(id, 'r', nil", "rewrite(id, 'b', nil"),
     ("settle", "not record or sub(record, 34, 49) ~= fence then", "not record then"),
     ("settle", "runs and not force then", "false then"),

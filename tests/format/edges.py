@@ -408,6 +408,12 @@ class Edges:
         r.acl_setuser("u", enabled=True, commands=["-pexpireat", "-del"])
         self.expect("renew: refused", theirs.renew(1, lease=60000)[1] == -3)
         self.expect("the hold stands", lock.renew(1, mode=2)[1] > 0)
+        fence = self.begun(lock, r)
+        r.acl_setuser("u", enabled=True, commands=["+@all", "-hset"])
+        answer = theirs.finish(1, fence=fence)
+        self.expect("a paid result is refused", isinstance(answer, Exception), answer)
+        self.expect("the lock is free", not r.exists(self.keys.K))
+        self.expect("it is kept when it comes again", lock.finish(1, fence=fence) == 6)
         theirs.r.close()
 
     # ----------------------------------------------------------------- Memory

@@ -1724,7 +1724,8 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  * and later callers get the result or error until it expires. After hf_once_mark() it is kept also
  * if the hold was lost meanwhile, unless the call was settled.
  *
- * If no answer arrives, the client goes on in the background, until it is closed.
+ * If no answer arrives, or after hf_once_mark() the server refuses to keep the result, the client
+ * goes on in the background, until it is closed.
  *
  * @param state    HF_ONCE_DONE or HF_ONCE_FAILED; HF_ONCE_UNKNOWN: the caller does not know (bytes
  *                 say why, and become the note); HF_ONCE_RETRY: the call was not made.

@@ -9,7 +9,8 @@
 --         and its terms, as for `begin`
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 not held; 1 released; 2 released, and more to hand on; 5 released, but the result
---       was refused; 6 it was kept, though the hold was over; 7 the record is another's
+--       was refused, or the server's error, if it has a record of its own; 6 it was kept, though
+--       the hold was over; 7 the record is another's
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases, written out for speed, without functions: to make them costs more than the
@@ -219,7 +220,8 @@ if #ARGV > 7 then
     elseif not ttl or ttl < 10000 or ttl > 315360000000 or ttl % 1 ~= 0 or #bytes > 16777216 then
       kept = false
     elseif own then
-      kept = not rewrite(id, how, nil, '', bytes, ttl)
+      err = rewrite(id, how, nil, '', bytes, ttl)
+      kept = not err
     else
       kept = not write(id, how, mine, terms, owner, '', bytes, ttl)
     end
@@ -238,6 +240,7 @@ local _, more = grant({})
 settle()
 if demoted then return demoted end
 if others then return 7 end
-if kept == false then return 5 end
+-- An error has the client send it again: no other caller makes a call that has a record.
+if kept == false then return err or 5 end
 if not ends then return kept and 6 or 0 end
 return more and 2 or 1

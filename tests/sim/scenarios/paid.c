@@ -268,14 +268,17 @@ static void finish_by(hf_hold *hold, bool started, hf_status status) {
     }
 }
 
-/* Its user may do nothing for a while. */
+/* Its user may do nothing for a while, or only not what keeps the result. */
 static void test_a_result_that_a_permission_refuses_is_kept_when_that_is_back(void **state) {
     (void)state;
-    for (int started = 0; started < 2; started++) {
+    for (int how = 0; how < 4; how++) {
         hf_hold *hold = turn_of(mine);
         assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
-        TELL("ACL SETUSER default -evalsha -eval");
-        finish_by(hold, started, HF_ESERVER);
+        if (how < 2)
+            TELL("ACL SETUSER default -evalsha -eval");
+        else
+            TELL("ACL SETUSER default -hset");
+        finish_by(hold, how % 2 == 1, HF_ESERVER);
         sleep_ms(10000);
         TELL("ACL SETUSER default +@all");
         sleep_ms(1000);

@@ -18,7 +18,10 @@ public final class ResultNotKeptException extends HoldfastException {
         SETTLED,
         /** The server did not answer; the client goes on trying until it is closed. */
         UNREACHABLE,
-        /** The server's memory is full, or the user lacks a permission. */
+        /**
+         * The server's memory is full, or the user lacks a permission. The client goes on trying if
+         * the call is made at most once.
+         */
         SERVER,
         /** The client no longer held the lock. */
         LOST,
