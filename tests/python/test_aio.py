@@ -182,7 +182,7 @@ def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
                 for _ in range(100):
                     await asyncio.sleep(0)  # others run meanwhile
                 assert not any(renewal.done() for renewal in renewals)
-                assert threading.active_count() == threads
+                assert threading.active_count() <= threads
                 renewals[0].cancel()
             finally:
                 raw.client_unpause()
@@ -416,7 +416,7 @@ def test_hundreds_of_tasks_wait_on_one_thread_and_come_in_order(
                 tasks.append(task(work(number)))
                 await asyncio.sleep(0)
             await come(lambda: waiters(raw, name) == count)
-            assert threading.active_count() <= threads  # of an earlier test, perhaps
+            assert threading.active_count() <= threads
         await asyncio.gather(*tasks)
 
     run(main())
