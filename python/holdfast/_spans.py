@@ -55,10 +55,12 @@ class Spans:
         self._wrap(_AsyncPort, "call", self._calling_task)
         self._wrap(BaseLeader, "_lead", self._leading)
         for kind in (Lock, Hold, LocksAll, Holds):
-            self._wrap(kind, "__enter__", self._entering)
+            entering = functools.partial(self._entering, vars(kind)["__exit__"])
+            self._wrap(kind, "__enter__", entering)
             self._wrap(kind, "__exit__", self._leaving)
         for each in (AsyncLock, AsyncHold, AsyncLocksAll, AsyncHolds, Holding):
-            self._wrap(each, "__aenter__", self._entering_task)
+            entering = functools.partial(self._entering_task, vars(each)["__aexit__"])
+            self._wrap(each, "__aenter__", entering)
             self._wrap(each, "__aexit__", self._leaving_task)
         _tracing.on = True
 
@@ -194,10 +196,14 @@ class Spans:
             if block is not None:
                 block.end(raised)
 
-    def _entering(self, enter: Method) -> Method:
+    def _entering(self, leave: Method, enter: Method) -> Method:
         def enters(entered: Any) -> Any:
             held = enter(entered)
-            self._begin(entered, held)
+            try:
+                self._begin(entered, held)
+            except BaseException as failed:  # a sampler's, say: no __exit__() follows
+                leave(entered, type(failed), failed, failed.__traceback__)
+                raise
             return held
 
         return enters
@@ -209,10 +215,14 @@ class Spans:
 
         return leaves
 
-    def _entering_task(self, enter: Method) -> Method:
+    def _entering_task(self, leave: Method, enter: Method) -> Method:
         async def enters(entered: Any) -> Any:
             held = await enter(entered)
-            self._begin(entered, held)
+            try:
+                self._begin(entered, held)
+            except BaseException as failed:
+                await leave(entered, type(failed), failed, failed.__traceback__)
+                raise
             return held
 
         return enters

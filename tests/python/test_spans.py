@@ -14,7 +14,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -65,6 +65,33 @@ def current() -> str:
     span = trace.get_current_span()
     assert isinstance(span, ReadableSpan)
     return span.name
+
+
+class Fails(SpanProcessor):
+    """A processor that fails at each span of a hold."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if span.name == "holdfast.hold":
+            raise KeyError("processor")
+
+
+def test_a_span_that_fails_to_begin_leaves_nothing_held(
+    client: holdfast.Client, name: str, seen: Seen
+) -> None:
+    lock = client.lock(name)
+    seen.provider.add_span_processor(Fails())
+
+    async def as_task() -> None:
+        with pytest.raises(KeyError):
+            async with client.aio.lock(name):
+                raise AssertionError("inside")
+
+    for make in (lambda: lock, lock.hold, lambda: client.locks_all(name, name + "2")):
+        with pytest.raises(KeyError), make():
+            raise AssertionError("inside")
+        assert not lock.locked()
+    asyncio.run(as_task())
+    assert not lock.locked()
 
 
 def test_spans_leave_a_block_to_its_own_generator(
