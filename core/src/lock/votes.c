@@ -276,6 +276,11 @@ static void vote_ended(hf_call *call, const hf_completion *completion) {
 
 /* ------------------------------------------------------- While holds stand on them */
 
+/* Its master may not know the hold's fence yet. */
+static bool is_behind(const struct hf_ballot *ballot, const hf_vote *of) {
+    return of->hold != NULL && of->hold->fence < ballot->fence && of->confirmed != ballot->fence;
+}
+
 static void plan_join(struct hf_ballot *ballot) {
     ballot->join_ms = hf_backoff(ballot->join_ms, JOIN_MIN_MS, JOIN_MAX_MS);
     hf_thread_timer_locked(ballot->client, &ballot->timer,
@@ -290,8 +295,13 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         return;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         const hf_vote *of = &ballot->votes[i];
-        missing = missing || of->hold == NULL;
-        if (of->hold == NULL && of->asking == NULL && !hf_master_is_silent(ballot->client, i, now))
+        bool behind = is_behind(ballot, of);
+        missing = missing || of->hold == NULL || behind;
+        if (of->asking != NULL || hf_master_is_silent(ballot->client, i, now))
+            continue;
+        if (behind)
+            hf_vote_confirm(ballot, i);
+        else if (of->hold == NULL)
             hf_vote_acquire(ballot, of->refuses ? HF_CALL_LINE : HF_CALL_ASK, i, ballot->fence);
     }
     if (missing)
@@ -366,10 +376,10 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         of->refuses = false;
-        if (of->hold != NULL && of->asking == NULL && of->confirmed != ballot->fence &&
-            of->hold->fence < ballot->fence)
+        bool behind = is_behind(ballot, of);
+        if (behind && of->asking == NULL)
             hf_vote_confirm(ballot, i);
-        missing = missing || of->hold == NULL;
+        missing = missing || of->hold == NULL || behind;
     }
     ballot->most = deadline;
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);

@@ -881,6 +881,29 @@ static void test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s(void **s
     hf_lock_close(lock);
 }
 
+/* Its vote comes late, and it does not answer when it is asked to stand for the greater fence. */
+static void test_a_master_that_does_not_confirm_is_asked_again(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    sim_seen seen;
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    servers_command(0, text("SET {k}k:hf1:f %lld", (long long)last_fence + 3600000000));
+    set_fault(2, PAUSED, true);
+    hf_hold *hold = acquire(lock);
+    set_fault(2, DEAF, true);
+    set_fault(2, PAUSED, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    sim_cut(HERE, servers_host(2), 1); /* no copy comes */
+    sleep_ms(3000);
+    set_fault(2, DEAF, false);
+    sleep_ms(5000);
+    assert_true(has_votes(hold, COUNT_OF_MASTERS));
+    assert_true(sim_redis_see(servers_redis(2), 0, (sim_bytes){"{k}k:hf1:f", 10}, &seen));
+    assert_true(strtoll(seen.string.bytes, NULL, 10) >= hf_hold_fence(hold));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1428,6 +1451,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
+        TEST(test_a_master_that_does_not_confirm_is_asked_again),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
