@@ -55,11 +55,12 @@ static bool may_ask(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return !hf_vote_is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
 }
 
-/* Are there enough to ask without those that are silent? */
-static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
+/* Are there enough to ask without those that are silent? up: and without those that are down. */
+static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now, bool up) {
     size_t count = 0;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++)
-        count += ballot->votes[i].hold != NULL || may_ask(ballot, i, now);
+        count += ballot->votes[i].hold != NULL ||
+                 (may_ask(ballot, i, now) && !(up && hf_votes_master(ballot, i)->down));
     return count >= majority_of(ballot);
 }
 
@@ -94,7 +95,7 @@ static void pause_for(struct hf_ballot *ballot, int64_t ms) {
 /* Ask all masters that have not given their vote. */
 static void ask_all(struct hf_ballot *ballot) {
     int64_t now = hf_now(), floor = propose(ballot);
-    bool spares = can_spare_silent(ballot, now);
+    bool spares = can_spare_silent(ballot, now, false);
     ballot->asks = true;
     ballot->asked_at = now;
     ballot->recheck_at = 0;
@@ -347,8 +348,11 @@ static void voted(hf_call *call, const hf_completion *completion) {
         of->refuses = completion->status == HF_EBUSY;
     }
     if (in_line && completion->status == HF_ETIMEOUT) {
+        hf_status status = HF_ETIMEOUT;
         hf_error_set(&completion->error);
-        end(ballot, HF_ETIMEOUT, true);
+        if (!can_spare_silent(ballot, hf_now(), true)) /* others have one master, and no lock */
+            status = hf_masters_explain(ballot->client, ballot->like->names);
+        end(ballot, status, true);
     } else if (in_line && held) {
         ballot->office = at;
         ballot->head_at = 0;

@@ -904,6 +904,27 @@ static void test_a_master_that_does_not_confirm_is_asked_again(void **state) {
     hf_lock_close(lock);
 }
 
+/* Who waits in line behind another that has no majority either hears that, and not that others had
+ * the lock. */
+static void test_who_stands_in_line_hears_of_an_outage(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold;
+    (void)state;
+    give_back(acquire(anns), HF_OK);
+    give_back(acquire(bens), HF_OK);
+    set_fault(1, CUT, true);
+    set_fault(2, CUT, true);
+    waiter *w = waiter_start(bens, 9000);
+    sleep_ms(500);
+    assert_status(hf_lock_acquire(anns, 5000, &hold), HF_ECONNECT);
+    assert_non_null(strstr(hf_error_message(), "fewer than a majority"));
+    waiter_join(w, HF_ECONNECT);
+    set_fault(1, CUT, false);
+    set_fault(2, CUT, false);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1452,6 +1473,7 @@ int main(int count, char **words) {
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
         TEST(test_a_master_that_does_not_confirm_is_asked_again),
+        TEST(test_who_stands_in_line_hears_of_an_outage),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
