@@ -400,6 +400,20 @@ static void lengthened(void *context, hf_status status) {
         refresh(hold->ballot, true);
 }
 
+/* The shortest lease that a vote is renewed for. */
+static int64_t lease_of(const struct hf_ballot *ballot) {
+    int64_t least_ms = HF_LEASE_MAX;
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        const hf_hold *of = ballot->votes[i].hold;
+        if (of == NULL)
+            continue;
+        hf_client_lock(of->client);
+        least_ms = hf_earlier(least_ms, of->validity.lease_ms);
+        hf_client_unlock(of->client);
+    }
+    return least_ms;
+}
+
 bool hf_votes_nest(hf_op *op) {
     hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
     if (outer == NULL || outer->ballot == NULL || is_kept(outer->ballot))
@@ -418,8 +432,12 @@ bool hf_votes_nest(hf_op *op) {
     hf_op_finish_locked(op, HF_OK); /* which frees what was started, or may give the hold back */
     if (hold->ballot != NULL)
         share_renewal(hold->ballot);
-    if (hold->ballot != NULL && hf_after(now, lease_ms) > hf_votes_deadline(hold->ballot))
-        hf_votes_poll(hold, HF_ROUND_REPLACE, lease_ms, lengthened, hold);
+    if (hold->ballot != NULL && hf_after(now, lease_ms) > hf_votes_deadline(hold->ballot)) {
+        bool longer = lease_ms > lease_of(hold->ballot);
+        if (longer || !is_renewed(hold->ballot))
+            hf_votes_poll(hold, longer ? HF_ROUND_REPLACE : HF_ROUND_RENEW, lease_ms, lengthened,
+                          hold);
+    }
     hf_hold_drop(hold);
     return true;
 }

@@ -801,6 +801,12 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     assert_soon(hf_hold_remaining_ms(inner) > 4000);
     give_back(inner, HF_OK);
     give_back(outer, HF_OK);
+    outer = acquire(longer);
+    sleep_ms(3000);
+    inner = nest(longer, outer); /* which nothing renews */
+    assert_soon(hf_hold_remaining_ms(inner) > 4000);
+    give_back(inner, HF_OK);
+    give_back(outer, HF_OK);
     outer = acquire(brief);
     inner = nest(renewed, outer);
     sleep_ms(5000);
@@ -811,6 +817,29 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock_close(brief);
     hf_lock_close(longer);
     hf_lock_close(renewed);
+}
+
+/* No answer was lost that would leave a doubt how long the hold lasts. */
+static void test_what_nests_with_the_same_lease_leaves_no_doubt(void **state) {
+    (void)state;
+    for (int renew = 0; renew < 2; renew++) {
+        hf_lock *lock = nesting_lock(10000, renew ? HF_ON : HF_OFF);
+        hf_hold *outer = acquire(lock);
+        assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+        for (int i = 0; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, PAUSED, true);
+        hf_hold *inner = nest(lock, outer);
+        sleep_ms(10);
+        sim_cut(HERE, -1, 1);
+        for (int i = 0; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, PAUSED, false);
+        sleep_ms(3000);
+        give_back(inner, HF_OK);
+        assert_status(hf_hold_keep(outer, 20000), HF_OK);
+        hf_hold_close(outer);
+        hf_lock_close(lock);
+        sleep_ms(21000);
+    }
 }
 
 /* Its max_hold is its own, too. */
@@ -1469,6 +1498,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
+        TEST(test_what_nests_with_the_same_lease_leaves_no_doubt),
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
