@@ -964,7 +964,7 @@ static void test_an_extension_makes_no_vote_outlast_the_hold(void **state) {
     assert_status(hf_hold_extend(hold, 100000, HF_EXTEND_REPLACE), HF_OK);
     fail_at(1, REFUSES);
     fail_at(2, REFUSES);
-    assert_status(hf_hold_extend(hold, 50000, 0), HF_EUNKNOWN);
+    assert_status(hf_hold_extend(hold, 50000, 0), HF_ESERVER);
     mend(1, REFUSES);
     mend(2, REFUSES);
     assert_true(left_at(0) > 140000);

@@ -14,12 +14,13 @@ struct hf_round {
     hf_round_kind kind;
     size_t office;
     hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
-    size_t good, gone, vague;       /* answers; vague: it may have been done */
+    size_t good, gone, refused;     /* answers */
+    size_t vague;                   /* there was none: it may have been done */
     size_t without;                 /* how many masters have no vote to release */
     hf_round_told *told;
     void *context;
     hf_timer timer;
-    hf_error why;
+    hf_error why; /* one refused, and how */
     hf_status failure;
 };
 
@@ -42,7 +43,7 @@ void hf_round_judge(hf_round *mine) {
     const struct hf_quorum *quorum = mine->client->quorum;
     int64_t now = hf_now(), due = HF_NO_DEADLINE;
     size_t majority = hf_majority(quorum->count), open = 0, silent = 0;
-    bool office = false, patient = mine->good + mine->gone + mine->vague + mine->without < majority;
+    bool office = false, releases = mine->kind == HF_ROUND_RELEASE;
     for (size_t i = 0; i < quorum->count; i++) {
         if (mine->calls[i] == NULL)
             continue;
@@ -53,9 +54,10 @@ void hf_round_judge(hf_round *mine) {
         if (!is_silent)
             due = hf_earlier(due, hf_master_silent_at(mine->client, i));
     }
-    bool releases = mine->kind == HF_ROUND_RELEASE;
     size_t done = releases ? mine->good + mine->gone + mine->without : mine->good;
-    if (mine->good + open + silent + mine->vague < majority) {
+    size_t over = mine->vague + mine->refused; /* and the vote may stand */
+    bool patient = !releases || done + over < majority;
+    if (mine->good + open + silent + over < majority) {
         tell(mine, HF_ELOST);
     } else if (done >= majority && !(office && releases)) {
         tell(mine, HF_OK);
@@ -63,7 +65,7 @@ void hf_round_judge(hf_round *mine) {
         hf_thread_timer_locked(mine->client, &mine->timer, due);
     } else if (silent > 0 && patient) {
         hf_timer_clear(&mine->client->timers, &mine->timer); /* each answers, or is given up */
-    } else if (mine->failure != HF_OK && mine->vague == 0 && silent == 0) {
+    } else if (mine->refused > 0 && mine->vague == 0 && silent == 0) {
         hf_error_set(&mine->why);
         tell(mine, mine->failure);
     } else {
@@ -85,8 +87,10 @@ static void count_answer(hf_round *mine, hf_status status, const hf_error *error
         mine->good++;
     } else if (status == HF_ELOST || status == HF_ENOTHELD) {
         mine->gone++;
-    } else {
+    } else if (status == HF_EUNKNOWN || status == HF_ECONNECT) {
         mine->vague++;
+    } else {
+        mine->refused++;
         mine->failure = status;
         mine->why = *error;
     }

@@ -954,6 +954,41 @@ static void test_who_stands_in_line_hears_of_an_outage(void **state) {
     hf_lock_close(bens);
 }
 
+/* All answer, and nothing is left to go on with. */
+static void test_what_all_masters_refuse_is_told_as_refused(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, REFUSES, true);
+    assert_status(hf_hold_renew(hold), HF_ESERVER);
+    assert_status(hf_hold_keep(hold, 15000), HF_ESERVER);
+    assert_non_null(strstr(hf_error_message(), "refused"));
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, REFUSES, false);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* One of a bare majority, as another has forgotten the hold. */
+static void test_a_slow_master_that_decides_is_waited_for(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    hf_hold *hold = acquire(lock);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    assert_true(hf_client_fd(ann) >= 0);
+    servers_command(1, "DEL k");
+    set_fault(2, PAUSED, true);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    sleep_ms(200);
+    set_fault(2, PAUSED, false);
+    assert_status(completion_within(ann, 3000).status, HF_OK);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1504,6 +1539,8 @@ int main(int count, char **words) {
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
         TEST(test_a_master_that_does_not_confirm_is_asked_again),
         TEST(test_who_stands_in_line_hears_of_an_outage),
+        TEST(test_what_all_masters_refuse_is_told_as_refused),
+        TEST(test_a_slow_master_that_decides_is_waited_for),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
