@@ -95,6 +95,8 @@ static bool is_answer(hf_status status) {
 }
 
 void hf_master_note(hf_master *master, hf_status status, const hf_error *why) {
+    if (status == HF_ENOMEM) /* this process says so, and not the master */
+        return;
     if (!is_answer(status)) {
         master->down = true;
         master->refusal = hf_quorum_is_fatal(status) ? status : HF_OK;

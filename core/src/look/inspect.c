@@ -53,8 +53,7 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
             from->reply = NULL;
         }
         of->answered += from->status == HF_OK;
-        if (from->status != HF_ENOMEM)
-            hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
+        hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
     }
     hf_status status = HF_OK;
     if (of->answered < hf_majority(of->masters)) {

@@ -1078,17 +1078,21 @@ static void test_a_process_without_threads_takes_no_master_for_down(void **state
         if (status == HF_OK)
             hf_client_close(cat);
     }
-    sim_set.no_memory = 0.2;
-    while (hf_lock_inspect(lock, 0, &info, NULL) == HF_OK)
-        continue;
-    sim_set.no_memory = 0;
-    set_fault(1, CUT, true);
-    set_fault(2, CUT, true);
-    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECONNECT);
-    assert_null(strstr(hf_error_message(), "no memory"));
-    assert_null(strstr(hf_error_message(), "no thread"));
-    set_fault(1, CUT, false);
-    set_fault(2, CUT, false);
+    for (int n = 0; n < 8; n++) {
+        sim_set.no_memory = 0.2;
+        while (hf_lock_inspect(lock, 0, &info, NULL) == HF_OK)
+            continue;
+        sim_set.no_memory = 0;
+        set_fault(1, CUT, true);
+        set_fault(2, CUT, true);
+        assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECONNECT);
+        assert_true(strstr(hf_error_message(), "no memory") == NULL ||
+                    strstr(hf_error_message(), "was lost") != NULL);
+        assert_null(strstr(hf_error_message(), "no thread"));
+        set_fault(1, CUT, false);
+        set_fault(2, CUT, false);
+        assert_soon(hf_lock_inspect(lock, 0, &info, NULL) == HF_OK);
+    }
     sim_may_lack_memory(sim_self(), false);
     assert_true(looks > 0 && opens > 0);
     hf_lock_close(lock);
