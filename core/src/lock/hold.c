@@ -542,6 +542,11 @@ static hf_status begin_claim(operation *mine) {
     return ask_to_renew(mine, hf_hold_claim_ms(mine->hold), HF_RENEW_LONGER);
 }
 
+static hf_status begin_lengthening(operation *mine) {
+    hf_validity_extends(&mine->hold->validity, mine->duration_ms);
+    return ask_to_renew(mine, mine->duration_ms, HF_RENEW_LONGER);
+}
+
 /* A hold that was just released, or handed over, is not this caller's to shorten. */
 static hf_status begin_extension(operation *mine) {
     hf_validity *validity = &mine->hold->validity;
@@ -557,11 +562,9 @@ static hf_status begin_extension(operation *mine) {
     if (validity->deadline == HF_NO_DEADLINE)
         return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
     /* Added once, to what is left now: sent again it adds nothing twice. */
-    int64_t lease_ms = mine->duration_ms + hf_until(validity->deadline, now);
-    if (lease_ms > HF_LEASE_MAX)
-        lease_ms = HF_LEASE_MAX;
-    hf_validity_extends(validity, lease_ms);
-    return ask_to_renew(mine, lease_ms, HF_RENEW_LONGER);
+    mine->duration_ms =
+        hf_earlier(mine->duration_ms + hf_until(validity->deadline, now), HF_LEASE_MAX);
+    return begin_lengthening(mine);
 }
 
 /* A grant is claimed first: its mark would stay, and count against this client. */
@@ -689,6 +692,14 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
     mine->status = hf_hold_explain_gone(hold);
     return OVER;
+}
+
+hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
+    operation mine = {.hold = hold,
+                      .kind = HF_KIND_RENEWAL,
+                      .begin = begin_lengthening,
+                      .duration_ms = duration_ms};
+    return perform_held(&mine, op);
 }
 
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {

@@ -19,6 +19,8 @@ bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), vo
 /* Ask for it again, with that floor: HF_OK says that it stands, and that its server gives no fence
  * below the floor any more. */
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);
+/* Have it last for that time from now, if that is longer than what is left. */
+hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op);
 /* What is kept is held until then, beside the table: it can be kept again. */
 void hf_hold_take_up(hf_hold *hold);
 /* What a closing client leaves of it on the server: nothing, or what is being kept. */

@@ -105,7 +105,7 @@ static hf_status start_one(hf_round_kind kind, hf_hold *of, int64_t duration_ms,
     case HF_ROUND_LOOK:
         return hf_hold_check_start(of, number);
     case HF_ROUND_EXTEND:
-        return hf_hold_extend_start(of, duration_ms, 0, number);
+        return hf_hold_lengthen_start(of, duration_ms, number);
     case HF_ROUND_REPLACE:
         return hf_hold_extend_start(of, duration_ms, HF_EXTEND_REPLACE, number);
     default:

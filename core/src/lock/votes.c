@@ -502,10 +502,12 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
     }
 }
 
-/* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
-static int64_t extension_of(const hf_hold *of, int64_t end) {
-    int64_t until = deadline_of(of), ms = until > INT64_MIN ? hf_until(end, until) : 0;
-    return ms > HF_LEASE_MIN ? ms : HF_LEASE_MIN;
+/* For how long each vote stands then, longer or shorter as it may be now: none outlasts the
+ * quarantine, also if it was renewed since the extension was found to be short enough. */
+static int64_t extended_ms(const struct hf_ballot *ballot, int64_t duration_ms) {
+    int64_t most_ms = ballot->client->quorum->members->quarantine_ms;
+    int64_t ms = hf_until(hf_after(hf_votes_deadline(ballot), duration_ms), hf_now());
+    return hf_earlier(ms, most_ms > 0 ? most_ms : HF_LEASE_MAX);
 }
 
 hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, hf_round_told *told,
@@ -532,20 +534,18 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     }
     if (kind == HF_ROUND_KEEP && duration_ms < owed_ms)
         duration_ms = owed_ms;
-    int64_t stands_until = hf_votes_deadline(ballot);
-    bool shared = outer != NULL && hf_after(hf_now(), duration_ms) < stands_until;
+    bool shared = outer != NULL && hf_after(hf_now(), duration_ms) < hf_votes_deadline(ballot);
     if (kind == HF_ROUND_REPLACE && (shared || duration_ms < owed_ms))
         kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
+    if (kind == HF_ROUND_EXTEND)
+        duration_ms = extended_ms(ballot, duration_ms);
     hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
     if (round == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
-        int64_t ms = duration_ms;
-        if (of->hold != NULL && kind == HF_ROUND_EXTEND)
-            ms = extension_of(of->hold, hf_after(stands_until, duration_ms));
         if (of->hold != NULL)
-            hf_round_ask(round, i, of->hold, ms);
+            hf_round_ask(round, i, of->hold, duration_ms);
         else if (kind == HF_ROUND_RELEASE)
             hf_round_await(round, i, &of->asking);
     }

@@ -1441,6 +1441,29 @@ static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
     hf_lock_close(bens);
 }
 
+/* Its thread stands still after it has seen how long the hold lasts, and the hold is renewed. */
+static void test_no_extension_outlasts_the_quarantine(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 10000, HF_ON);
+    int extended = 0;
+    (void)state;
+    for (int n = 0; n < 40; n++) {
+        alarm(200);
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        while (hf_hold_remaining_ms(hold) > 7800)
+            usleep(1000);
+        sim_set.stunned = 0.05;
+        sim_set.stunned_ns = SIM_S;
+        extended += hf_hold_extend(hold, 22000, 0) == HF_OK;
+        sim_set.stunned = 0;
+        assert_in_range(hf_hold_remaining_ms(hold), 0, QUARANTINE_MS);
+        give_back(hold, HF_OK);
+        assert_soon(is_free_everywhere());
+    }
+    assert_in_range(extended, 5, 40);
+    hf_lock_close(lock);
+}
+
 /* One master after the other forgets it: the votes that join last as long as the hold. */
 static void test_an_extended_hold_keeps_its_end(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
@@ -1565,6 +1588,7 @@ int main(int count, char **words) {
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
         TEST(test_no_thread_that_stands_still_loses_a_hold),
+        TEST(test_no_extension_outlasts_the_quarantine),
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
         TEST(test_trouble_that_meets_no_hold_says_so),
