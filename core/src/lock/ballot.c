@@ -97,6 +97,7 @@ static void ask_all(struct hf_ballot *ballot) {
     int64_t now = hf_now(), floor = propose(ballot);
     bool spares = can_spare_silent(ballot, now, false);
     ballot->asks = true;
+    ballot->lacks = false;
     ballot->asked_at = now;
     ballot->recheck_at = 0;
     ballot->rounds++;
@@ -158,7 +159,9 @@ static void line_up(struct hf_ballot *ballot) {
 }
 
 static void time_is_up(struct hf_ballot *ballot) {
-    if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot))
+    if (ballot->lacks && ballot->reached < majority_of(ballot))
+        end(ballot, hf_fail(HF_ENOMEM, "no memory"), true);
+    else if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot))
         end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     else
         end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
@@ -346,6 +349,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         hf_vote_take(ballot, at, completion->hold);
     } else {
         of->refuses = completion->status == HF_EBUSY;
+        ballot->lacks = ballot->lacks || completion->status == HF_ENOMEM;
     }
     if (in_line && completion->status == HF_ETIMEOUT) {
         hf_status status = HF_ETIMEOUT;

@@ -217,6 +217,7 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
     hf_call *call =
         hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
     if (call == NULL) {
+        ballot->lacks = true;
         if (hold != NULL)
             hf_hold_drop(hold);
         return;
@@ -237,6 +238,7 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
     hf_status status = hf_acquire_vote_locked(hold, &how);
     hf_client_unlock(client);
     if (status != HF_OK) {
+        ballot->lacks = ballot->lacks || status == HF_ENOMEM;
         hf_hold_drop(hold);
         hf_call_drop(call);
     } else if (kind == HF_CALL_LINE && !joins) {

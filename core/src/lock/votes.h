@@ -39,6 +39,7 @@ struct hf_ballot {
     unsigned rounds;
     size_t reached; /* how many masters had answered when the last round ended */
     bool asks;      /* a round is under way */
+    bool lacks;     /* it had no memory for some master */
     enum {
         IN_TIME,
         LATE, /* the time is up, and the line is left just now */

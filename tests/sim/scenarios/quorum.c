@@ -1098,6 +1098,32 @@ static void test_a_process_without_threads_takes_no_master_for_down(void **state
     hf_lock_close(lock);
 }
 
+/* Nor are they away for a try that has no memory to ask them. */
+static void test_an_acquire_without_memory_says_so(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
+    int lacking = 0;
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 200; n++) {
+        hf_hold *hold;
+        alarm(200);
+        sim_set.no_memory = 0.2;
+        hf_status status = hf_lock_acquire(lock, 0, &hold);
+        sim_set.no_memory = 0;
+        if (status == HF_ECONNECT) /* a connection ended by that */
+            assert_non_null(strstr(hf_error_message(), "emory"));
+        else
+            assert_ours(status, &lacking);
+        if (status == HF_OK)
+            hf_hold_close(hold);
+        sleep_ms(2000);
+    }
+    sim_may_lack_memory(sim_self(), false);
+    assert_true(lacking > 0);
+    hf_lock_close(lock);
+}
+
 /* Its handler reads how far the walk is. */
 static int have_signal(void *walk) {
     hf_progress progress = {.size = sizeof progress};
@@ -1572,6 +1598,7 @@ int main(int count, char **words) {
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
         TEST(test_a_process_without_threads_takes_no_master_for_down),
+        TEST(test_an_acquire_without_memory_says_so),
         TEST(test_a_signal_ends_a_walk_over_one_of_the_masters),
         TEST(test_a_release_without_memory_leaves_no_vote),
         TEST(test_a_clock_set_back_behind_its_start_shuts_no_client_out),
