@@ -102,7 +102,8 @@ static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, cons
 static hf_status explain_kept(const hf_op *op, const char *holder, int64_t left_ms) {
     char rest[60] = "for ever";
     if (left_ms != HF_TTL_NONE)
-        snprintf(rest, sizeof rest, "for another %.1f s", (double)left_ms / 1000);
+        snprintf(rest, sizeof rest, "for another %.1f s",
+                 left_ms > 0 ? (double)left_ms / 1000 : 0); /* others may just have ended */
     return hf_fail(HF_ETIMEOUT,
                    "lock %s was held by others for %lld ms, and %s, whose work has ended, keeps it "
                    "%s",
