@@ -289,7 +289,7 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
 void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
     hold->pushed = false;
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
-        if (before->began_at >= sent_at) {
+        if (hf_later(before->began_at, before->validity.lengthened_at) >= sent_at) {
             hold->pushed = true;
             return;
         }

@@ -514,6 +514,38 @@ static void test_what_an_older_answer_lets_adopt_does_not_end_another_hold(void 
     hf_lock_close(lock);
 }
 
+/* The server has lost a hold, and then its memory since: it has the first hold again. */
+static void test_an_older_answer_ends_no_hold_that_was_renewed_since(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *others = lease_lock(other, "k", 5000, HF_OFF);
+    adopting mine = {.lock = lock};
+    pthread_t thread;
+    char field[60], owner[100];
+    hf_hold *hold = held(lock);
+    snprintf(field, sizeof field, "%s", TELL("HGETALL k")->element[0]->str);
+    snprintf(owner, sizeof owner, "%s", TELL("HGETALL k")->element[1]->str);
+    TELL("DEL k");
+    TELL("SET {k}k:hf1:f %lld000000", atoll(TELL("TIME")->element[0]->str) + 100);
+    hf_hold *handed = held(others);
+    assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
+    assert_status(hf_hold_hand_over(handed, mine.token, sizeof mine.token, &mine.length), HF_OK);
+    hf_hold_close(handed);
+    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
+    assert_int_equal(pthread_create(&thread, NULL, adopt, &mine), 0);
+    assert_soon(NUMBER("PTTL k") > 5000);
+    TELL("DEL k");
+    TELL("HSET k %s %s", field, owner);
+    TELL("PEXPIRE k 30000");
+    assert_status(hf_hold_renew(hold), HF_OK);
+    atomic_store(&way->holds_reply, false);
+    pthread_join(thread, NULL);
+    assert_status(mine.status, HF_OK);
+    assert_forgotten(mine.hold, hold);
+    hf_lock_close(others);
+    hf_lock_close(lock);
+}
+
 /* Its thread and that of the hold that was lost have the lock for a round trip, not until the claim
  * is due. */
 static void test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it(void **state) {
@@ -702,6 +734,7 @@ int main(int count, char **words) {
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
         TEST(test_an_answer_that_is_older_than_another_hold_does_not_end_that),
         TEST(test_what_an_older_answer_lets_adopt_does_not_end_another_hold),
+        TEST(test_an_older_answer_ends_no_hold_that_was_renewed_since),
         TEST(test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
