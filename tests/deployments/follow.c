@@ -91,7 +91,7 @@ static void test_a_planned_failover_is_followed_at_once(void **state) {
     print_message("FAILOVER, a sentinel named the new master after %lld ms, the client knew after "
                   "%lld ms\n",
                   (long long)(named - told), (long long)(knew - told));
-    assert_in_range(knew - named, 0, 1500);
+    assert_in_range(knew - named, 0, 6000); /* before the old one ends its connections */
     /* The old one still says that it is a master, and is asked nothing any more. */
     assert_true(role_is((int)old, "master"));
     assert_status(ask_for_stock(&answer), HF_OK);
@@ -130,11 +130,13 @@ static void test_what_a_replaced_master_answers_does_not_count(void **state) {
     int old = index_of(master_port());
     unsigned version = hf_discovery_version(transport->discovery, 0);
     assert_status(ask_for_stock(&answer), HF_OK);
+    set_down_after(500);
     kill(node_pids[old], SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, ask_on_a_thread, &answer), 0);
     wait_for_version(version + 1);
     kill(node_pids[old], SIGCONT); /* now it answers, as the master that it was */
     pthread_join(thread, &status);
+    set_down_after(15000);
     assert_ptr_equal(status, HF_OK);
     assert_true(answer.doubtful);
     assert_soon(!has_our_connection(nodes[old]));

@@ -39,18 +39,20 @@ static void test_waits_go_on_over_a_failover(void **state) {
     (void)state;
     pthread_t threads[4];
     long long old = master_port(), new = old;
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    client = open_at(url);
     for (intptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, (void *)i), 0);
     assert_soon(all_turns() > 100);
     for (int i = 0; i < NODES; i++)
         if (nodes[i] == old)
             stop_server(&node_pids[i]);
-    int64_t until = now_ms() + 20000;
+    set_down_after(500);
+    int64_t until = now_ms() + 30000;
     while ((new = master_port()) == old || !role_is((int)new, "master")) {
         assert_true(now_ms() < until);
         sleep_ms(5);
     }
+    set_down_after(15000);
     /* The new master is named: all go on. */
     long before[4];
     for (int i = 0; i < 4; i++)
@@ -73,7 +75,7 @@ static void test_a_demoted_master_is_left(void **state) {
     for (int i = 0; i < NODES; i++)
         if (node_pids[i] == 0)
             start_node(i, (int)old);
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    client = open_at(url);
     assert_status(hf_lock_open(client, "demoted", 7, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
@@ -86,7 +88,7 @@ static void test_a_demoted_master_is_left(void **state) {
      * once more before the client hears of it; the new one does not know that hold. */
     hf_status released = HF_ELOST;
     for (int i = 0; i < 3 && released == HF_ELOST; i++) {
-        assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
+        assert_status(hf_lock_acquire(lock, 30000, &hold), HF_OK);
         assert_true(hf_hold_fence(hold) > fence);
         released = hf_hold_release(hold);
         hf_hold_close(hold);
@@ -103,7 +105,7 @@ static void test_one_sentinel_that_answers_is_enough(void **state) {
     hf_status status = hf_client_open(url, NULL, &client);
     kill(sentinel_pids[0], SIGCONT);
     assert_status(status, HF_OK);
-    assert_in_range(now_ms() - before, 0, 2000);
+    assert_in_range(now_ms() - before, 0, 8000);
     hf_client_close(client);
 }
 
@@ -119,7 +121,7 @@ static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **stat
     pid_t stale = START(file, "--sentinel");
     assert_soon(answers(port));
     hf_client_options options = {
-        .size = sizeof options, .connect_timeout_ms = 500, .command_timeout_ms = 500};
+        .size = sizeof options, .connect_timeout_ms = 1000, .command_timeout_ms = 1000};
     hf_status status =
         hf_client_open(text("redis+sentinel://127.0.0.1:%d/stale", port), &options, &client);
     stop_server(&stale);
@@ -132,7 +134,7 @@ static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **stat
 /* The old master goes on for about ten seconds, until a sentinel makes a replica of it;
  * a client that has not heard of the new one by then is served there. */
 static void fail_over_from(int64_t old) {
-    int64_t until = now_ms() + 20000;
+    int64_t until = now_ms() + 30000;
     fail_over(0);
     while (master_port() == old) {
         assert_true(now_ms() < until);
@@ -184,7 +186,7 @@ static void *try_often(void *argument) {
 /* Until the key there lasts longer than before. */
 static int64_t await_renewal(int port, const char *key) {
     int64_t since = now_ms(), last = INT64_MAX, ttl;
-    while ((ttl = tell(port, text("PTTL %s", key))->integer) <= last && now_ms() < since + 8000) {
+    while ((ttl = tell(port, text("PTTL %s", key))->integer) <= last && now_ms() < since + 25000) {
         last = ttl;
         sleep_ms(10);
     }
@@ -197,10 +199,10 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     hf_hold *hold;
     pthread_t thread;
     int64_t old = master_port();
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
-    assert_status(hf_client_open(url, NULL, &other), HF_OK);
-    hf_lock *lock = lease_lock(client, "planned", 3000, HF_ON);
-    rival r = {.lock = lease_lock(other, "planned", 3000, HF_ON)};
+    client = open_at(url);
+    other = open_at(url);
+    hf_lock *lock = lease_lock(client, "planned", 6000, HF_ON);
+    rival r = {.lock = lease_lock(other, "planned", 6000, HF_ON)};
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     r.theirs = hold;
     assert_soon(everywhere("planned"));
@@ -208,7 +210,7 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     fail_over_from(old);
     int64_t took_ms = await_renewal((int)master_port(), "planned");
     await_replica((int)old);
-    sleep_ms(1500); /* longer than from one renewal to the next */
+    sleep_ms(2200); /* longer than from one renewal to the next */
     int state_now = hf_hold_state(hold);
     r.done = true;
     pthread_join(thread, NULL);
@@ -222,14 +224,14 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
         fail_msg("another held it while this one was certain of %lld ms", (long long)r.overlap_ms);
     assert_false(r.got);
     assert_int_equal(state_now, HF_STATE_HELD);
-    assert_in_range(took_ms, 0, 2500); /* by then it is renewed at the new master */
+    assert_in_range(took_ms, 0, 20000); /* by then it is renewed at the new master */
 }
 
 /* The replicas do not have the one hold; neither is renewed. */
 static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **state) {
     (void)state;
     int64_t old = master_port();
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    client = open_at(url);
     hf_lock *lock = lease_lock(client, "known", 60000, HF_OFF);
     hf_lock *other = lease_lock(client, "unknown", 60000, HF_OFF);
     hf_hold *known = held(lock), *unknown = held(other);
@@ -262,7 +264,7 @@ static void test_a_walk_over_all_locks_goes_on_at_the_new_master(void **state) {
     size_t length;
     (void)state;
     int64_t old = master_port();
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    client = open_at(url);
     for (int i = 0; i < MANY; i++) {
         hf_lock *lock = lease_lock(client, text("walked:%d", i), 60000, HF_ON);
         hf_hold_close(held(lock));
@@ -294,7 +296,8 @@ static struct {
     pthread_mutex_t mutex;
     const hf_hold *inside;
     int64_t fence;
-    long entries, overlaps, fences_back;
+    atomic_long entries;
+    long overlaps, fences_back;
     atomic_bool done;
 } section = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -344,7 +347,7 @@ static void test_the_threads_of_one_client_never_overlap_in_a_planned_failover(v
     pthread_t threads[8];
     int64_t old = master_port();
     failures = 0;
-    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    client = open_at(url);
     hf_lock *lock = lease_lock(client, "busy", 3000, HF_ON);
     for (size_t i = 0; i < COUNT(threads); i++) {
         if (i == 2) /* the others need new connections */
@@ -352,14 +355,16 @@ static void test_the_threads_of_one_client_never_overlap_in_a_planned_failover(v
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, lock), 0);
     }
     await_replica((int)old);
+    long before = section.entries;
+    assert_soon(section.entries > before);
     section.done = true;
     for (size_t i = 0; i < COUNT(threads); i++)
         pthread_join(threads[i], NULL);
     hf_lock_close(lock);
     hf_client_close(client);
     if (section.overlaps > 0 || section.fences_back > 0)
-        fail_msg("%ld of %ld overlapped, %ld had an old fence", section.overlaps, section.entries,
-                 section.fences_back);
+        fail_msg("%ld of %ld overlapped, %ld had an old fence", section.overlaps,
+                 (long)section.entries, section.fences_back);
     assert_int_equal(failures, 0);
 }
 

@@ -53,10 +53,11 @@ static inline int start_all(void **state) {
         sentinels[i] = free_port();
         const char *file = text("%s/%d.conf", folder, i);
         FILE *conf = fopen(file, "w");
-        fprintf(conf,
-                "port %d\nsentinel monitor mine 127.0.0.1 %d 2\n"
-                "sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 2000\n",
-                sentinels[i], nodes[0]);
+        fprintf(
+            conf,
+            "port %d\nsentinel monitor mine 127.0.0.1 %d 2\n"
+            "sentinel down-after-milliseconds mine 15000\nsentinel failover-timeout mine 2000\n",
+            sentinels[i], nodes[0]);
         fclose(conf);
         sentinel_pids[i] = START(file, "--sentinel");
     }
@@ -67,6 +68,12 @@ static inline int start_all(void **state) {
     url = strdup(text("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/mine", sentinels[0],
                       sentinels[1], sentinels[2]));
     return 0;
+}
+
+/* Short only where a master falls: else a pause of the machine would be a fall. */
+static inline void set_down_after(int ms) {
+    for (int i = 0; i < NODES; i++)
+        good(tell(sentinels[i], text("SENTINEL SET mine down-after-milliseconds %d", ms)));
 }
 
 static inline int stop_all(void **state) {
