@@ -173,6 +173,27 @@ static void test_a_claim_finds_that_only_a_late_copy_has_the_lock(void **state) 
     hf_lock_close(theirs);
 }
 
+static void test_a_claim_learns_that_another_hold_nests_in_its_own(void **state) {
+    (void)state;
+    hf_lock *lock = open_lock(client, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, "me", 2, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    hold = held(lock);
+    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(done.hold));
+    assert_in_range(hf_hold_remaining_ms(done.hold), 0, 3000);
+    sleep_ms(2000);
+    assert_in_range(hf_hold_remaining_ms(done.hold), 50000, 60000);
+    give_back(hold, HF_OK);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* Leaders: what was waited for has its whole lease when the acquire answers. */
 static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
@@ -340,6 +361,7 @@ int main(int count, char **words) {
         TEST(test_a_grant_that_comes_late_is_shorter),
         TEST(test_a_claim_never_makes_a_hold_endless),
         TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
+        TEST(test_a_claim_learns_that_another_hold_nests_in_its_own),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
