@@ -415,8 +415,7 @@ abstract class OnceContract extends ClientTest {
         assertThrows(
                 OutcomeUnknownException.class, () -> lock.once(PAID, OnceContract::unwanted));
         unknown = lock.onceResult().orElseThrow();
-        assertTrue(unknown.ttl().compareTo(Duration.ofMinutes(1)) < 0, "" + unknown.ttl());
-        assertTrue(unknown.ttl().toSeconds() > 20 && unknown.ttl().toSeconds() <= 60, "" + unknown.ttl());
+        assertTrue(unknown.ttl().toSeconds() > 20 && unknown.ttl().toSeconds() <= 60);
         for (Duration wrong : List.of(Duration.ofSeconds(9), Duration.ofDays(4000))) {
             assertThrows(IllegalArgumentException.class, () -> PAID.unknownTtl(wrong));
         }
