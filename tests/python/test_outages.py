@@ -268,7 +268,7 @@ def test_a_task_is_told_why_a_renewal_was_refused(
 ) -> None:
     async def main(client: holdfast.Client) -> None:
         hold = await client.aio.lock(name, lease=60).hold()
-        raw.acl_setuser("poor-ping", commands=["-pexpireat"])
+        raw.acl_setuser("poor-ping", enabled=True, commands=["-pexpireat"])
         await asyncio.sleep(0.01)  # or there is nothing to be set
         for renewal in (hold.renew(), hold.extend(5)):
             with pytest.raises(holdfast.ServerError, match="missing: .*pexpireat"):
