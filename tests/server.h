@@ -25,6 +25,13 @@ static inline void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
+/* An upper bound: the machine may stand still, but not in virtual time. */
+#ifdef HOLDFAST_VIRTUAL_TIME
+#define IN_TIME(ms) (ms)
+#else
+#define IN_TIME(ms) ((ms) + 20000)
+#endif
+
 /* Wait for a condition that must become true soon; a busy machine may pause for seconds. */
 #define assert_soon(condition)                                                                     \
     do {                                                                                           \

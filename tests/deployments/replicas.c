@@ -320,7 +320,7 @@ static void test_who_was_granted_it_without_the_replicas_hands_it_on(void **stat
     assert_int_equal(first.reached, 1);
     pthread_join(second.thread, NULL);
     assert_int_equal(second.status, HF_OK);
-    assert_in_range(now_ms() - before, 290, SLACK_MS);
+    assert_in_range(now_ms() - before, 290, 2500); /* not only at a re-check */
     release(second.hold);
     hf_lock_close(theirs);
     hf_lock_close(mine);

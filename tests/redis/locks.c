@@ -350,9 +350,7 @@ static void test_a_user_lacks_scan_or_may_not_use_all_keys(void **state) {
     hf_view *view;
     (void)state;
     TELL("ACL SETUSER op reset on >secret ~app:* ~{app:* resetchannels +@all -scan -dbsize");
-    assert_status(
-        hf_client_open(text("unix://op:secret@%s", unix_url() + strlen("unix://")), NULL, &client),
-        HF_OK);
+    client = open_at(text("unix://op:secret@%s", unix_url() + strlen("unix://")));
     locks = walk(client, NULL);
     assert_status(hf_locks_next(locks, NULL, &view), HF_ESERVER);
     assert_null(view);

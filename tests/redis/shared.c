@@ -237,11 +237,11 @@ static void test_a_holder_that_died_frees_only_its_permit(void **state) {
                                SHARED(.permits = 2, .lease_ms = 300, .renew = HF_OFF)),
             *lasting = permit_of(ann, "lasting", 2), *next = permit_of(ben, "next", 2),
             *writer = writer_of(ben, "writer");
-    hf_hold *dead = held(brief), *alive = held(lasting);
     int64_t since = now_ms();
+    hf_hold *dead = held(brief), *alive = held(lasting);
     start(next, 1);
     hf_hold *hold = granted(ben, 1);
-    assert_in_range(now_ms() - since, 200, 300 + 500);
+    assert_in_range(now_ms() - since, 200, 2500); /* not only at a re-check */
     assert_int_equal(hf_hold_state(dead), HF_STATE_LOST);
     assert_status(hf_hold_check(alive), HF_OK);
     assert_busy(writer);

@@ -310,7 +310,7 @@ static void test_a_server_that_cannot_write_refuses_and_nothing_is_changed(void 
     (void)state;
     for (size_t i = 0; i < COUNT(ways); i++) {
         TELL(ways[i][0]);
-        assert_status(hf_lock_acquire(mine, 0, &none), HF_ESERVER);
+        assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER);
         assert_message(ways[i][1]);
         TELL(ways[i][2]);
         assert_int_equal(NUMBER("DBSIZE"), 0);
@@ -342,7 +342,7 @@ static void test_a_replica_that_becomes_the_master_in_time_serves(void **state) 
     (void)state;
     TELL("REPLICAOF 127.0.0.1 1");
     assert_int_equal(pthread_create(&thread, NULL, promote, context), 0);
-    hf_hold *hold = acquired(mine);
+    hf_hold *hold = acquired(theirs);
     pthread_join(thread, NULL);
     release(hold);
     redisFree(context);
