@@ -538,7 +538,7 @@ def test_a_command_whose_lock_was_taken_away_gets_term(
     process = cli.start(
         "run",
         "--lease",
-        "6s",
+        "12s",
         name,
         "-c",
         "trap 'echo term; exit 0' TERM; echo; while :; do sleep 0.02; done",
@@ -799,7 +799,7 @@ def test_many_that_are_killed_at_random_never_work_at_once(
         "exec 9>inside; flock -n 9 || echo two >>wrong; echo $HOLDFAST_FENCE >>fences;"
         " sleep 0.0$((HOLDFAST_FENCE % 5)); flock -u 9"
     )
-    crowd = [cli.start("run", "--lease", "2s", name, "-c", work) for _ in range(27)]
+    crowd = [cli.start("run", "--lease", "5s", name, "-c", work) for _ in range(27)]
     for number, victim in enumerate(crowd):
         if number % 3 == 0:
             until(lambda: (cli.folder / "fences").exists())

@@ -185,7 +185,8 @@ def test_leases_shorter_than_the_waits_cost_few_requests(
     over = threading.Event()
 
     def wait() -> None:
-        with pytest.raises(holdfast.LockTimeout):
+        # It has them for a moment if the machine stands still.
+        with pytest.raises((holdfast.LockTimeout, holdfast.LockLost)):
             client.locks_all(a, b, lease=0.01, renew=False).hold(timeout=3)
         over.set()
 
