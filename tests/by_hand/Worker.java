@@ -52,8 +52,8 @@ public final class Worker {
 
     public static void main(String[] args) {
         url = URI.create(args[0]);
-        jedis = new JedisPooled(url);
-        client = Holdfast.connect(args[0]);
+        jedis = new JedisPooled(url, 20_000);
+        client = Holdfast.connect(args[0] + "?connect_timeout=20");
         say("ready");
         for (Scanner input = new Scanner(System.in); input.hasNextLine(); ) {
             String line = input.nextLine();

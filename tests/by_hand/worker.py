@@ -37,7 +37,7 @@ return 1
 """
 
 store = redis.Redis.from_url(sys.argv[1])
-client = holdfast.connect(sys.argv[1])
+client = holdfast.connect(sys.argv[1], connect_timeout=20)
 told: queue.Queue[str] = queue.Queue()
 
 
