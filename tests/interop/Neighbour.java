@@ -27,7 +27,7 @@ import redis.clients.jedis.params.SetParams;
 
 /** For neighbours.py: what neighbour.py is, for a lock of Holdfast, of Jedis or of Redisson. */
 public final class Neighbour {
-    private static final Duration LEASE = Duration.ofSeconds(3);
+    private static final Duration LEASE = Duration.ofSeconds(12);
 
     private static Jedis keys; // the database of the locks
     private static Jedis store; // another one, of what the locks are for
@@ -306,7 +306,7 @@ public final class Neighbour {
         keys = new Jedis(where);
         store = new Jedis(where);
         store.select(1);
-        ours = Holdfast.connect("redis://" + where);
+        ours = Holdfast.connect("redis://" + where + "?connect_timeout=20");
         if (kind.equals("redisson")) {
             var config = new Config();
             config.useSingleServer().setAddress("redis://" + where);

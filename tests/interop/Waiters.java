@@ -31,7 +31,7 @@ public final class Waiters {
         port = Integer.parseInt(args[1]);
         rounds = Integer.parseInt(args[3]);
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port)) {
+        try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port + "?connect_timeout=20")) {
             HoldfastLock lock = client.lock(args[2]);
             checkLimit(client, args[2] + ":pool");
             Method startVirtual = null; // compiled and run by Java 17 too

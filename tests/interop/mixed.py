@@ -292,7 +292,7 @@ def conduct(programs: list[Program], url: str, handoffs: int, until: float, kill
     server.set("counter", 0)
     rounds = int(programs[0].process.args[-1])
     try:
-        with holdfast.connect(url) as client:
+        with holdfast.connect(f"{url}?connect_timeout=20") as client:
             for program in programs:
                 program.ready(until)
             kinds = {kind: program for program in programs for kind in program.kinds}
@@ -354,7 +354,7 @@ def main() -> None:
     where = [at.hostname, str(at.port), LOCK, str(rounds)]
     programs = []
     try:
-        with holdfast.connect(url) as client:
+        with holdfast.connect(f"{url}?connect_timeout=20") as client:
             client.limit(f"{LOCK}:pool", permits=2)
         for name, command in commands(arguments).items():
             programs.append(Program(name, [*command, *where]))

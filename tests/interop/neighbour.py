@@ -27,7 +27,7 @@ import redis_lock
 
 import holdfast
 
-LEASE = 3  # seconds, of every neighbour's: no program is to blame for an expired lock
+LEASE = 12  # seconds, of every neighbour's: no program is to blame for an expired lock
 PREFIX = "lock:"  # which python-redis-lock puts before its names
 
 
@@ -246,7 +246,10 @@ def main() -> None:
     """Do what is asked."""
     name, host, port = sys.argv[1:]
     resource = Resource(host, int(port))
-    with redis.Redis(host, int(port)) as client, holdfast.connect(f"redis://{host}:{port}") as our:
+    with (
+        redis.Redis(host, int(port)) as client,
+        holdfast.connect(f"redis://{host}:{port}?connect_timeout=20") as our,
+    ):
         kind = KINDS[name](client, our)
         client.ping()
         print("ready", flush=True)

@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     host = argv[1];
     port = atoi(argv[2]);
     rounds = atoi(argv[4]);
-    snprintf(url, sizeof url, "redis://%s:%d", host, port);
+    snprintf(url, sizeof url, "redis://%s:%d?connect_timeout=20", host, port);
     check(hf_client_open(url, NULL, &client));
     check(hf_lock_open(client, argv[3], strlen(argv[3]), NULL, 0, NULL, &lock));
     check_limit(client, argv[3]);

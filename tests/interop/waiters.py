@@ -80,7 +80,7 @@ def main() -> None:
     faulthandler.register(signal.SIGQUIT)
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    with holdfast.connect(f"redis://{HOST}:{PORT}") as client:
+    with holdfast.connect(f"redis://{HOST}:{PORT}?connect_timeout=20") as client:
         check_limit(client)
         print("ready python asyncio", flush=True)
         waiters = []
