@@ -720,7 +720,7 @@ static hf_stats stats_of(hf_client *client) {
 /* From the first acquire, which makes the keeper, to a renewal: at once, because the client is
  * told that the lock ends earlier. One failure is no reason to lose a lock. */
 static void run_keeper(void) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 5000, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 60000, .renew = HF_ON};
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &options);
     hf_hold *hold;
@@ -728,7 +728,7 @@ static void run_keeper(void) {
     hf_status status = hf_lock_acquire(lock, 0, &hold);
     told(status);
     if (status == HF_OK) {
-        tell_raw("PEXPIRE %s 3000", "stock");
+        tell_raw("PEXPIRE %s 15000", "stock");
         status = hf_hold_check(hold);
         told(status);
         if (status != HF_OK)

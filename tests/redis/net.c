@@ -42,7 +42,7 @@ static void test_a_child_has_no_copy_of_a_socket(void **state) {
     pthread_t thread;
     void *outcome;
     (void)state;
-    read_address(text("redis://127.0.0.1:%d?connect_timeout=1", port), &address);
+    read_address(text("redis://127.0.0.1:%d?connect_timeout=2", port), &address);
     assert_status(hf_discovery_open(&address, &deadline, &discovery), HF_OK);
     int next = dup(listener);
     close(next); /* which will be the socket */
