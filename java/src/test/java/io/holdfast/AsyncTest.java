@@ -353,8 +353,9 @@ final class AsyncTest extends RedisTest {
             CountDownLatch entered = new CountDownLatch(4);
             CountDownLatch away = new CountDownLatch(1);
             List<CompletableFuture<Void>> all = new ArrayList<>();
+            LockOptions longer = LockOptions.defaults().lease(Duration.ofMinutes(1));
             for (int i = 0; i < 4; i++) {
-                HoldfastLock each = other.lock(name + i);
+                HoldfastLock each = other.lock(name + i, longer);
                 Hold before = each.acquire();
                 boolean renews = i % 2 == 0;
                 all.add(

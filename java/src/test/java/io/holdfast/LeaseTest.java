@@ -23,7 +23,7 @@ import redis.clients.jedis.params.SetParams;
 final class LeaseTest extends RedisTest {
     /** Is renewed soon, and no pause of the machine ends it. */
     private static final LockOptions RENEWED =
-            LockOptions.defaults().lease(Duration.ofSeconds(5)).renew(true);
+            LockOptions.defaults().lease(Duration.ofSeconds(6)).renew(true);
 
     /** Ends soon. */
     private static final LockOptions BRIEF =
@@ -86,9 +86,9 @@ final class LeaseTest extends RedisTest {
         HoldfastLock expiring = client.lock(name, LockOptions.defaults().renew(false));
         expiring.lock(lease);
         assertTrue(redis.pttl(name) <= 300);
-        Duration longer = Duration.ofSeconds(5);
+        Duration longer = Duration.ofSeconds(6);
         assertTrue(stranger.tryLock(LONG, longer));
-        assertTrue(redis.pttl(name) <= 5_000);
+        assertTrue(redis.pttl(name) <= 6_000);
         LockLostException lost = assertThrows(LockLostException.class, expiring::unlock);
         assertTrue(lost.getMessage().contains("renew is off"), lost.getMessage());
         until(() -> client.stats().all().renewed() >= 1);
