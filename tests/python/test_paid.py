@@ -374,7 +374,7 @@ def test_a_result_that_the_server_cannot_keep_is_in_the_error(
 
     def is_kept() -> bool:  # the client goes on trying
         with contextlib.suppress(holdfast.OutcomeUnknown):
-            return caller.once(name, unwanted) == "paid"
+            return bool(caller.once(name, unwanted) == "paid")
         return False
 
     until(is_kept)
