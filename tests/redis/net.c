@@ -139,7 +139,7 @@ static void test_ipv6_is_tried_where_ipv4_never_answers(void **state) {
     bool six_works = bind(six, (struct sockaddr *)&place, sizeof place) == 0 && listen(six, 8) == 0;
     if (six_works) {
         read_address(text("redis://both.test:%d", port), &address);
-        assert_status(hf_socket_connect(&found, &address, hf_after(hf_now(), 1000)), HF_OK);
+        assert_status(hf_socket_connect(&found, &address, hf_after(hf_now(), 3000)), HF_OK);
         hf_socket_close(&found);
         hf_address_free(&address);
     }
