@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -43,6 +44,10 @@ class Server(NamedTuple):
 
     tcp: str
     unix: str
+
+
+# A shell without job control has what it starts in the background ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
