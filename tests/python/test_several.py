@@ -255,7 +255,6 @@ def test_ctrl_c_ends_the_wait_and_leaves_nothing(
         assert free(other, names[:2])
 
 
-@pytest.mark.redis
 def test_ctrl_c_in_a_release_keeps_none_of_the_others(
     client: holdfast.Client, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
