@@ -39,6 +39,22 @@ static void tell(hf_round *mine, hf_status status) {
     hf_hold_drop(hold);
 }
 
+static hf_status not_known(const hf_round *mine) {
+    return hf_fail(HF_EUNKNOWN,
+                   "fewer than a majority of the %zu masters answered for lock %s; the client "
+                   "goes on in the background",
+                   mine->client->quorum->count, hf_names_quoted(mine->hold->names));
+}
+
+/* Fewer than a majority of those that were asked have the hold; but masters that were not asked may
+ * have given their votes since. */
+static hf_status without_majority(const hf_round *mine) {
+    const struct hf_quorum *quorum = mine->client->quorum;
+    if (quorum->ways->votes(mine->hold) < hf_majority(quorum->count))
+        return HF_ELOST;
+    return mine->kind == HF_ROUND_LOOK || mine->kind == HF_ROUND_RENEW ? HF_OK : not_known(mine);
+}
+
 void hf_round_judge(hf_round *mine) {
     const struct hf_quorum *quorum = mine->client->quorum;
     int64_t now = hf_now(), due = HF_NO_DEADLINE;
@@ -58,7 +74,7 @@ void hf_round_judge(hf_round *mine) {
     size_t over = mine->vague + mine->refused; /* and the vote may stand */
     bool patient = !releases || done + over < majority;
     if (mine->good + open + silent + over < majority) {
-        tell(mine, HF_ELOST);
+        tell(mine, releases ? HF_ELOST : without_majority(mine));
     } else if (done >= majority && !(office && releases)) {
         tell(mine, HF_OK);
     } else if (open > 0) {
@@ -69,11 +85,7 @@ void hf_round_judge(hf_round *mine) {
         hf_error_set(&mine->why);
         tell(mine, mine->failure);
     } else {
-        tell(mine,
-             hf_fail(HF_EUNKNOWN,
-                     "fewer than a majority of the %zu masters answered for lock %s; the client "
-                     "goes on in the background",
-                     quorum->count, hf_names_quoted(mine->hold->names)));
+        tell(mine, not_known(mine));
     }
 }
 

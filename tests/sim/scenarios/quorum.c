@@ -614,6 +614,29 @@ static void test_a_master_that_has_forgotten_it_takes_no_keep_away(void **state)
     hf_lock_close(lock);
 }
 
+/* The hold is renewed at a master that has it and at one that has lost it; before that one answers,
+ * the third has given its vote. */
+static void test_a_vote_that_is_given_during_a_renewal_counts(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int looks = 0; looks < 2; looks++) {
+        set_fault(2, CUT, true);
+        hf_hold *hold = acquire(lock);
+        set_fault(2, CUT, false);
+        servers_command(1, "DEL k");
+        set_fault(1, PAUSED, true);
+        assert_status(looks ? hf_hold_check_start(hold, 1) : hf_hold_renew_start(hold, 1), HF_OK);
+        assert_soon(has_votes(hold, 3));
+        set_fault(1, PAUSED, false);
+        assert_status(completion_within(ann, 3000).status, HF_OK);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        assert_soon(has_votes(hold, 3));
+        give_back(hold, HF_OK);
+        assert_given_back();
+    }
+    hf_lock_close(lock);
+}
+
 /* One master of a bare majority has kept it, and the other has it: that is a majority. */
 static void test_a_keep_without_an_answer_leaves_the_hold(void **state) {
     enum { KEEPS, RELEASES, RENEWS, LOOKS, NEXTS };
@@ -1577,6 +1600,7 @@ int main(int count, char **words) {
         TEST(test_a_look_under_way_takes_no_keep_away),
         TEST(test_a_look_begun_during_a_keep_takes_it_not_away),
         TEST(test_a_master_that_has_forgotten_it_takes_no_keep_away),
+        TEST(test_a_vote_that_is_given_during_a_renewal_counts),
         TEST(test_a_keep_without_an_answer_leaves_the_hold),
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
         TEST(test_what_is_kept_again_is_kept_for_that_time),
