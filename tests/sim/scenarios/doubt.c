@@ -482,6 +482,7 @@ typedef struct adopting {
     size_t length;
     hf_status status;
     hf_hold *hold;
+    pthread_t thread;
 } adopting;
 
 static void *adopt(void *argument) {
@@ -490,26 +491,35 @@ static void *adopt(void *argument) {
     return NULL;
 }
 
+/* A hold of theirs is handed over and adopted, and the answer stays on the way. */
+static void begin_adopting(adopting *mine, hf_lock *others) {
+    hf_hold *handed = held(others);
+    assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
+    assert_status(hf_hold_hand_over(handed, mine->token, sizeof mine->token, &mine->length), HF_OK);
+    hf_hold_close(handed);
+    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
+    assert_int_equal(pthread_create(&mine->thread, NULL, adopt, mine), 0);
+    assert_soon(NUMBER("PTTL k") > 5000);
+}
+
+/* The answer comes, and ends no other hold. */
+static void end_adopting(adopting *mine, hf_hold *hold) {
+    atomic_store(&way->holds_reply, false);
+    pthread_join(mine->thread, NULL);
+    assert_status(mine->status, HF_OK);
+    assert_forgotten(mine->hold, hold);
+}
+
 static void test_what_an_older_answer_lets_adopt_does_not_end_another_hold(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
             *others = lease_lock(other, "k", 5000, HF_OFF);
     adopting mine = {.lock = lock};
-    pthread_t thread;
     TELL("SET {k}k:hf1:f %lld000000", atoll(TELL("TIME")->element[0]->str) + 100);
-    hf_hold *handed = held(others);
-    assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
-    assert_status(hf_hold_hand_over(handed, mine.token, sizeof mine.token, &mine.length), HF_OK);
-    hf_hold_close(handed);
-    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
-    assert_int_equal(pthread_create(&thread, NULL, adopt, &mine), 0);
-    assert_soon(NUMBER("PTTL k") > 5000);
+    begin_adopting(&mine, others);
     TELL("FLUSHALL");
     hf_hold *hold = held(lock);
-    atomic_store(&way->holds_reply, false);
-    pthread_join(thread, NULL);
-    assert_status(mine.status, HF_OK);
-    assert_forgotten(mine.hold, hold);
+    end_adopting(&mine, hold);
     hf_lock_close(others);
     hf_lock_close(lock);
 }
@@ -520,28 +530,18 @@ static void test_an_older_answer_ends_no_hold_that_was_renewed_since(void **stat
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
             *others = lease_lock(other, "k", 5000, HF_OFF);
     adopting mine = {.lock = lock};
-    pthread_t thread;
     char field[60], owner[100];
     hf_hold *hold = held(lock);
     snprintf(field, sizeof field, "%s", TELL("HGETALL k")->element[0]->str);
     snprintf(owner, sizeof owner, "%s", TELL("HGETALL k")->element[1]->str);
     TELL("DEL k");
     TELL("SET {k}k:hf1:f %lld000000", atoll(TELL("TIME")->element[0]->str) + 100);
-    hf_hold *handed = held(others);
-    assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
-    assert_status(hf_hold_hand_over(handed, mine.token, sizeof mine.token, &mine.length), HF_OK);
-    hf_hold_close(handed);
-    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
-    assert_int_equal(pthread_create(&thread, NULL, adopt, &mine), 0);
-    assert_soon(NUMBER("PTTL k") > 5000);
+    begin_adopting(&mine, others);
     TELL("DEL k");
     TELL("HSET k %s %s", field, owner);
     TELL("PEXPIRE k 30000");
     assert_status(hf_hold_renew(hold), HF_OK);
-    atomic_store(&way->holds_reply, false);
-    pthread_join(thread, NULL);
-    assert_status(mine.status, HF_OK);
-    assert_forgotten(mine.hold, hold);
+    end_adopting(&mine, hold);
     hf_lock_close(others);
     hf_lock_close(lock);
 }
