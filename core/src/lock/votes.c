@@ -409,9 +409,8 @@ static int64_t lease_of(const struct hf_ballot *ballot) {
         const hf_hold *of = ballot->votes[i].hold;
         if (of == NULL)
             continue;
-        hf_client_lock(of->client);
+        HF_HOLDING_CLIENT(of->client);
         least_ms = hf_earlier(least_ms, of->validity.lease_ms);
-        hf_client_unlock(of->client);
     }
     return least_ms;
 }
