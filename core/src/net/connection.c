@@ -239,6 +239,15 @@ bool hf_connection_unasked(const hf_connection *connection) {
     return connection->redis->reader->pos < connection->redis->reader->len;
 }
 
+bool hf_texts_miss(hf_texts *texts, const hf_script *script) {
+    size_t most = sizeof texts->told / sizeof *texts->told;
+    for (size_t i = 0; i < most; i++)
+        if (texts->told[i] == script)
+            return false;
+    texts->told[texts->count++ % most] = script;
+    return true;
+}
+
 bool hf_connection_append(hf_connection *connection, const hf_request *request, int how) {
     static const char ask[] = "*1\r\n$6\r\nASKING\r\n", ping[] = "*1\r\n$4\r\nPING\r\n";
     hf_bytes *output = &connection->output;

@@ -88,6 +88,13 @@ bool hf_connection_append_words(hf_connection *connection, int count, const char
 /* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */
 enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };
 bool hf_connection_append(hf_connection *connection, const hf_request *request, int how);
+/* The scripts whose text is in a write: what stands behind it finds them loaded. */
+typedef struct hf_texts {
+    const hf_script *told[4];
+    size_t count;
+} hf_texts;
+/* Is the text of that script missing? It is to be added then. */
+bool hf_texts_miss(hf_texts *texts, const hf_script *script);
 /* How many answers come before that of a request. */
 static inline int hf_answers_before(int how) {
     return ((how & HF_ASKING) != 0) + ((how & HF_NUDGES) != 0);

@@ -19,12 +19,11 @@ void hf_replies_free(redisReply **replies, size_t count) {
 /* Without PINGs: their answers would stand between the others. False: no memory. */
 static bool append_all(hf_connection *connection, const hf_request *const *requests, size_t count,
                        bool whole) {
-    const hf_script *last = NULL;
+    hf_texts texts = {.count = 0};
     for (size_t i = 0; i < count; i++) {
-        if (!hf_connection_append(connection, requests[i],
-                                  whole && requests[i]->script != last ? HF_WHOLE : 0))
+        int how = whole && hf_texts_miss(&texts, requests[i]->script) ? HF_WHOLE : 0;
+        if (!hf_connection_append(connection, requests[i], how))
             return false;
-        last = requests[i]->script;
     }
     return true;
 }

@@ -351,8 +351,7 @@ static bool may_send(const hf_link *link) {
 /* Send what may be sent. False: no memory for a whole request, and the connection must be closed.
  */
 static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
-    const hf_script *told[4] = {NULL}; /* whose text is before what follows: once is enough */
-    size_t count = 0;
+    hf_texts texts = {.count = 0};
     while (may_send(link)) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
         if (task->request.encoded.failed) {
@@ -363,11 +362,7 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
             hf_task_end(task, HF_ECANCELED, NULL);
             continue;
         }
-        const hf_script *script = task->request.script;
-        bool whole = task->course.whole && script != told[0] && script != told[1] &&
-                     script != told[2] && script != told[3];
-        if (whole)
-            told[count++ % 4] = script;
+        bool whole = task->course.whole && hf_texts_miss(&texts, task->request.script);
         if (!hf_connection_append(link->commands, &task->request,
                                   (whole ? HF_WHOLE : 0) | (task->course.asking ? HF_ASKING : 0))) {
             hf_list_add_first(&link->waiting, &task->item);
