@@ -393,9 +393,9 @@ class Lock(Bound):
             who, handle = find()
             try:
                 return release(who, handle)
-            except LockNotOwnedError:
+            except LockNotOwnedError as failed:
                 before, number = number, self._core.hf_hold_number(handle)
-                if number == before:
+                if number == before or isinstance(failed, LockLost):  # lost: this call released it
                     raise
 
     def _release(self, who: bytes | None, wait: bool | None = None) -> None:

@@ -101,6 +101,20 @@ def test_no_two_callers_release_the_same_hold(
     until(lambda: not lock.locked())
 
 
+def test_the_release_of_a_lost_hold_says_so_and_releases_no_other(
+    client: holdfast.Client, name: str
+) -> None:
+    seats = client.lock(name, permits=2, reentrant=False, release="later").shared()
+    with seats as first:
+        with pytest.raises(holdfast.LockLost), seats as second:
+            seats.force_release(second.fence)
+            with pytest.raises(holdfast.LockLost):
+                second.check()
+        assert first.valid
+        assert seats.count() == 1
+        first.check()
+
+
 def test_what_is_known_to_be_wrong_is_raised_at_once(
     client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
 ) -> None:
