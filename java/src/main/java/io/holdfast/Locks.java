@@ -41,7 +41,7 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     }
 
     /**
-     * How far the walk is. Sends nothing.
+     * How far the walk is. Sends nothing, and never waits for a thread in {@link #hasNext()}.
      *
      * @return the counts at this moment
      * @throws ClosedException if the walk is closed

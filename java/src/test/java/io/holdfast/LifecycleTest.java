@@ -326,7 +326,7 @@ final class LifecycleTest extends RedisTest {
 
     /** One that a virtual thread holds keeps its carrier from all others, before Java 24. */
     @Test
-    void noMonitorIsHeldWhileTheServerIsAsked() throws Exception {
+    void noMonitorIsHeldAndProgressIsReadWhileTheServerIsAsked() throws Exception {
         ClientOptions patient = ClientOptions.defaults().connectTimeout(Duration.ofMinutes(1));
         try (RedisServer server = RedisServer.start();
                 HoldfastClient other = Holdfast.connect(server.tcpUrl, patient)) {
@@ -350,11 +350,13 @@ final class LifecycleTest extends RedisTest {
                                     })
                             .get();
                 }
+                assertEquals(0, Async.elsewhere(walk::progress).locks());
                 assertTrue(walking.isRunning() && looking.isRunning());
             } finally {
                 server.resume();
             }
             assertTrue(walking.get());
+            assertEquals(0, walk.progress().locks());
             assertEquals(1, looking.get().size());
             assertEquals(1, timeout.holders().size());
             assertSame(timeout.holders(), timeout.holders());

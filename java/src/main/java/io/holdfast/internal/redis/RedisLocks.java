@@ -23,6 +23,8 @@ final class RedisLocks implements Locks {
 
     /** Found, and not told yet. */
     private LockInfo next;
+    /** The core counts {@link #next}, too. */
+    private volatile long told;
 
     RedisLocks(long pointer) {
         Handle handle = new Handle(pointer, Core::hf_locks_close);
@@ -66,22 +68,20 @@ final class RedisLocks implements Locks {
                     if (!hasNext()) {
                         throw new NoSuchElementException("the walk has told all locks");
                     }
-                    LockInfo told = next;
+                    LockInfo found = next;
                     next = null;
-                    return told;
+                    told++;
+                    return found;
                 });
     }
 
+    /** It does not wait for a thread that is looking for the next lock. */
     @Override
     public Progress progress() {
-        return alone(this::made);
-    }
-
-    private Progress made() {
         try (hf_progress progress = new hf_progress()) {
             call(locks -> Core.hf_locks_progress(locks, progress), progress);
             return new Progress(
-                    progress.getLocks() - (next == null ? 0 : 1),
+                    told,
                     progress.getKeys_seen(),
                     progress.getKeys(),
                     progress.getRefused(),
