@@ -343,8 +343,9 @@ final class AsyncTest extends RedisTest {
         }
     }
 
-    @Test
-    void actionsThatReleaseWhileTheServerIsAwayKeepNoLossUntold() throws Exception {
+    @ParameterizedTest
+    @ValueSource(strings = {"release", "renew", "inspect", "hand over"})
+    void actionsThatAskWhileTheServerIsAwayKeepNoLossUntold(String what) throws Exception {
         Duration patience = Duration.ofSeconds(30);
         ClientOptions patient =
                 ClientOptions.defaults().connectTimeout(patience).commandTimeout(patience);
@@ -357,17 +358,18 @@ final class AsyncTest extends RedisTest {
             for (int i = 0; i < 4; i++) {
                 HoldfastLock each = other.lock(name + i, longer);
                 Hold before = each.acquire();
-                boolean renews = i % 2 == 0;
                 all.add(
                         each.acquireAsync()
                                 .thenAccept(
                                         hold -> {
                                             entered.countDown();
                                             awaitQuietly(away);
-                                            if (renews) {
-                                                hold.renew();
+                                            switch (what) {
+                                                case "renew" -> hold.renew();
+                                                case "inspect" -> each.inspect();
+                                                case "hand over" -> hold.handOver();
+                                                default -> hold.close();
                                             }
-                                            hold.close();
                                         }));
                 until(() -> each.inspect().waiters() == 1);
                 before.close();

@@ -73,12 +73,12 @@ public final class Threads {
         }
     }
 
-    /** Does work that blocks in native code: here, or, for a virtual thread, on another thread, if it can be had. */
+    /** Does work that blocks in native code: here, if it may, else on another thread, if it can be had. */
     public static <T> T blocking(Supplier<T> work) {
-        if (!isVirtual()) {
+        if (mayBlock()) {
             return work.get();
         }
-        CompletableFuture<T> answer = new CompletableFuture<>();
+        CompletableFuture<T> answer = new Awaited<>();
         Runnable there =
                 () -> {
                     try {

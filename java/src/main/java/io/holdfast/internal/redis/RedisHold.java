@@ -332,16 +332,16 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     @Override
     public byte[] handOver() {
-        byte[] token =
-                handle.close(
-                        hold -> {
-                            beforeEnd(hold);
-                            return Core.hf_hold_hand_over(hold);
-                        });
+        byte[] token = Threads.blocking(() -> handle.close(this::handOver));
         if (token == null) {
             throw released();
         }
         return token;
+    }
+
+    private byte[] handOver(long hold) {
+        beforeEnd(hold);
+        return Core.hf_hold_hand_over(hold);
     }
 
     /** For people to read. */

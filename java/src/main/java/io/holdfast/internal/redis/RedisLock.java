@@ -494,8 +494,7 @@ final class RedisLock implements HoldfastLock {
         if (isBusy(begun)) {
             throw timedOut(options.timeout(), begun.text());
         }
-        Completions.Outcome outcome =
-                options.atMostOnce() ? Threads.blocking(() -> marked(begun, options)) : begun;
+        Completions.Outcome outcome = options.atMostOnce() ? marked(begun, options) : begun;
         if (outcome.hold() == 0) {
             throw Threads.raised(outcome.failure());
         }
@@ -534,9 +533,10 @@ final class RedisLock implements HoldfastLock {
 
     /** Tells the server that a call begins which is made at most once. */
     private static Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
-        if (begun.status() != Core.HF_OK) {
-            return begun;
-        }
+        return begun.status() == Core.HF_OK ? Threads.blocking(() -> mark(begun, options)) : begun;
+    }
+
+    private static Completions.Outcome mark(Completions.Outcome begun, OnceOptions<?> options) {
         long unknown = Millis.timeout(options.unknownTtl());
         int status = Core.hf_once_mark(begun.hold(), unknown, Bytes.of(options.note()));
         if (status == Core.HF_OK) {
