@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
+import contextvars
 import dataclasses
 import inspect
 import logging
@@ -320,7 +322,7 @@ class Leader(BaseLeader):
 
     elected(fence) runs in another thread and may take as long as it likes. It must return soon
     after lost() or resigned() was called, or is_leader became False: only then does this
-    candidate stand again.
+    candidate stand again. The end of the program does not wait for it.
     """
 
     def __init__(self, client: Client, name: str | bytes, elected: Elected, *more: Any) -> None:
@@ -334,7 +336,19 @@ class Leader(BaseLeader):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def _begin(self, fence: int) -> None:
-        await asyncio.to_thread(self._work, fence)
+        """Call elected() in a thread that is no pool's: Python waits for those as it ends."""
+        ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def work() -> None:
+            try:
+                self._work(fence)
+                ended.set_result(None)
+            except BaseException as raised:
+                ended.set_exception(raised)
+
+        run = contextvars.copy_context().run
+        threading.Thread(target=run, args=(work,), name="holdfast-elected", daemon=True).start()
+        await asyncio.wrap_future(ended)
 
     def _work(self, fence: int) -> None:
         self._worker = threading.current_thread()
@@ -368,7 +382,6 @@ class Leader(BaseLeader):
         try:
             loop.run_until_complete(self._run())
         finally:
-            loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
     def _soon(self, work: Callable[[], object]) -> None:

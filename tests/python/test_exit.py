@@ -60,6 +60,17 @@ ENDS = {
         while not lock.inspect().waiters:
             time.sleep(0.002)
     """,
+    "leading": """
+        import threading, time
+        begun = threading.Event()
+        def lead(fence):
+            begun.set()
+            while leader.is_leader:
+                time.sleep(0.002)
+        leader = client.leader(name, lead, lease=60)
+        leader.start()
+        begun.wait()
+    """,
     "late": """
         import atexit
         lock.acquire()
