@@ -434,10 +434,18 @@ class Lock(Bound):
         trace: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
+        begun = False
         try:
-            self._release(self._inside.leave(self._who(None)[1]))
+            who = self._inside.leave(self._who(None)[1])
+            begun = True
+            self._release(who)
         except LockError as failed:
             excuse(failed, raised, self._quiet)
+        except BaseException:  # a signal's handler raised, and no second __exit__() follows
+            if not begun:
+                with contextlib.suppress(LockError):
+                    self._release(self._who(None)[1])
+            raise
 
     def hold(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -406,10 +407,18 @@ class LocksAll(BaseLocks[Lock]):
         trace: TracebackType | None,
     ) -> None:
         """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
+        begun = False
         try:
-            self._release(self._inside.leave(self._locks[0]._who(None)[1]))
+            who = self._inside.leave(self._locks[0]._who(None)[1])
+            begun = True
+            self._release(who)
         except LockError as failed:
             excuse(failed, raised, self._quiet)
+        except BaseException:  # a signal's handler raised, and no second __exit__() follows
+            if not begun:
+                with contextlib.suppress(LockError):
+                    self._release(self._locks[0]._who(None)[1])
+            raise
 
     def hold(
         self,

@@ -146,6 +146,33 @@ def test_what_fails_in_an_enter_leaves_nothing_held(
     assert not client.lock(name + "2").locked()
 
 
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
+    client: holdfast.Client,
+    name: str,
+    several: bool,
+    before: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leave = Inside.leave
+
+    def interrupted(inside: Inside, owner: bytes | None) -> None:
+        if not before:
+            leave(inside, owner)
+        raise KeyboardInterrupt
+
+    lock = client.lock(name)
+    made: Any = client.locks_all(name, name + "2") if several else lock
+    monkeypatch.setattr(Inside, "leave", interrupted)
+    with lock.hold():
+        with pytest.raises(KeyboardInterrupt), made:
+            pass
+        assert (lock.count(), client.lock(name + "2").count()) == (0, 0)
+    assert not lock.locked()
+    assert not client.lock(name + "2").locked()
+
+
 def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(
     client: holdfast.Client, lock: holdfast.Lock, name: str, raw: redis.Redis
 ) -> None:
