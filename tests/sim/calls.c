@@ -126,7 +126,7 @@ void once(program *p) {
         take_result(key, hold, c.since);
     } else if (status == HF_OK) {
         rules_once(key, hf_hold_fence(hold), c.since);
-        mine *m = keep_hold(p, hold, key, &options, c.since, false);
+        mine *m = keep_hold(p, hold, key, &options, c.since, 0);
         m->once = true;
         if (most_once(key))
             mark(p, m, &options);
@@ -201,7 +201,7 @@ void acquire_for_owner(program *p) {
         hf_lock_close(lock);
         return;
     }
-    mine *m = keep_hold(p, hold, key, &options, c.since, false);
+    mine *m = keep_hold(p, hold, key, &options, c.since, 0);
     m->lock = lock;
     memcpy(m->owner, owner, sizeof owner);
     check_owner(p, m);

@@ -19,7 +19,7 @@ struct belief {
     int64_t until; /* that it is certain */
     bool excused;
     bool kept;     /* for its time, whatever becomes of its holder */
-    bool joined;   /* with one of another lock, whose loss is its own */
+    int64_t group; /* of holds of several locks, whose loss is its own; 0: alone */
     bool shortens; /* its holder has asked to shorten it, and it may be for all */
     const sim_process *process;
     int64_t number; /* by which its client tells its loss */
@@ -59,13 +59,32 @@ enum { SERVED_WITHIN_MS = 3000, SLACK_MS = 1500 };
 /* For how long after the last fault connections may still be dead without a word. */
 enum { SETTLED_MS = 12000 };
 
-/* Until when what was certain of that hold is excused. */
-static int64_t excused_at(const belief *b) {
+static bool are_joined(const belief *b, const belief *other) {
+    return b->group != 0 && b->group == other->group;
+}
+
+/* Until when what was certain of a lock is excused. */
+static int64_t key_excused_at(const char *key) {
     int64_t at = all_excused;
     for (size_t i = 0; i < excuse_count; i++)
-        if ((b->joined || strcmp(excuses[i].key, b->key) == 0) && excuses[i].at > at)
+        if (strcmp(excuses[i].key, key) == 0 && excuses[i].at > at)
             at = excuses[i].at;
     return at;
+}
+
+/* The same of that hold, or of what it is joined with. */
+static int64_t excused_at(const belief *b) {
+    int64_t at = key_excused_at(b->key);
+    for (const belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        if (are_joined(b, other) && key_excused_at(other->key) > at)
+            at = key_excused_at(other->key);
+    return at;
+}
+
+static void excuse(belief *b) {
+    b->excused = true;
+    for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        other->excused = other->excused || are_joined(b, other);
 }
 
 /* ------------------------------------------------------------------- Holds */
@@ -90,13 +109,12 @@ static bool is_backed(belief *b) {
         return store_has(b->key, b->fence);
     if (has_majority(b))
         return true;
-    bool excused = b->excused;
-    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
-        if (other->joined && other->process == b->process && !has_majority(other))
-            excused = excused || other->excused; /* it was lost with that */
-    for (belief *other = beliefs; other != NULL && excused && b->joined; other = other->next)
-        other->excused = other->excused || other->joined; /* and these with it */
-    return b->excused = excused;
+    for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        if (are_joined(b, other) && !has_majority(other) && other->excused)
+            b->excused = true; /* it was lost with that */
+    if (b->excused)
+        excuse(b); /* and these with it */
+    return b->excused;
 }
 
 void judge_jumps(const char *key) {
@@ -241,23 +259,25 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
     if (b->until > sim_now())
         look_at(b);
     b->shortens = false;
-    for (const belief *other = beliefs; other != NULL && b->joined; other = other->next)
-        if (other->joined && other->process == b->process && other->shortens)
+    for (const belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        if (are_joined(b, other) && other->shortens)
             until = 0; /* nothing is certain of it before the answer */
-    if (b->joined || until > b->until || b->until <= sim_now()) {
+    if (b->group != 0 || until > b->until || b->until <= sim_now()) {
         b->began = b->began > began ? b->began : began;
         b->until = until;
     }
+    if (began > excused_at(b) && !servers_independent()) /* the server has it, after all */
+        b->excused = judge_has_left();
     /* Holds that are joined end together, with the first of them. */
-    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
-        if (other->joined && other->process == b->process && other->until > b->until)
+    for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        if (are_joined(b, other) && other->until > b->until)
             other->until = b->until;
     look_at(b);
     look_beside(b);
 }
 
 void judge_lost(const belief *b) {
-    if (kind_since >= 0 && b->began > kind_since + SETTLED_MS * SIM_MS && !b->joined &&
+    if (kind_since >= 0 && b->began > kind_since + SETTLED_MS * SIM_MS && b->group == 0 &&
         judge_intact(b))
         sim_wrong("a hold of %s that is renewed was lost, and all was well", b->key);
 }
@@ -267,12 +287,17 @@ void judge_forget(belief *b) { b->until = 0; }
 void judge_shorten(belief *b) {
     b->shortens = true;
     judge_forget(b);
-    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
-        if (other->joined && other->process == b->process)
+    for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
+        if (are_joined(b, other))
             judge_forget(other);
 }
 
-void judge_join(belief *b) { b->joined = true; }
+int64_t judge_group(void) {
+    static int64_t groups;
+    return ++groups;
+}
+
+void judge_join(belief *b, int64_t group) { b->group = group; }
 
 void judge_number(belief *b, int64_t number) { b->number = number; }
 
@@ -283,6 +308,8 @@ void judge_told_lost(int64_t number) {
 }
 
 void judge_over(belief *b) {
+    if (!judge_intact(b))
+        excuse(b);
     if (b->next != NULL)
         b->next->previous = b->previous;
     if (b->previous != NULL)
@@ -311,7 +338,7 @@ static int64_t kept_until(const belief *b, int64_t until) {
 void judge_keeps(belief *b, int64_t began, int64_t ms) {
     int64_t until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* by a faster clock */
     b->kept = true;
-    b->joined = false;
+    b->group = 0;
     b->began = began;
     b->until = kept_until(b, until);
     look_at(b);
@@ -326,8 +353,8 @@ void judge_leave(const sim_process *process) {
 
 void judge_excuse(const char *key) {
     for (belief *b = beliefs; b != NULL; b = b->next)
-        if (key == NULL || b->joined || strcmp(b->key, key) == 0)
-            b->excused = true;
+        if (key == NULL || strcmp(b->key, key) == 0)
+            excuse(b);
     if (key == NULL) {
         all_excused = all_excused > sim_now() ? all_excused : sim_now();
         rules_lose(0);
@@ -425,7 +452,7 @@ static void look_for_idle(void *unused) {
 void judge_kind(bool killed, int64_t back) {
     kind_since = sim_now();
     set_back = back;
-    rules_kind(killed);
+    rules_kind(killed, back);
     sim_at(sim_now() + 100 * SIM_MS, look_for_idle, NULL);
 }
 

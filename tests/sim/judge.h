@@ -26,8 +26,10 @@ bool judge_knows(const char *key, int64_t fence);
 void judge_forget(belief *hold);
 /* Its lease is replaced: of those that are joined with it the least counts for all. */
 void judge_shorten(belief *hold);
-/* It is lost with those of other locks, and excused with them. */
-void judge_join(belief *hold);
+/* The number of a new group of holds; a hold of it is lost with the others, and excused with them.
+ */
+int64_t judge_group(void);
+void judge_join(belief *hold, int64_t group);
 /* Does nothing excuse its loss? */
 bool judge_intact(const belief *hold);
 /* It was lost although it is renewed, which happens in no kind world. */

@@ -19,7 +19,7 @@ typedef struct mine {
     belief *belief;
     const char *key;
     bool shared;
-    bool joined;    /* it is lost with others, which may be excused */
+    int64_t group;  /* of holds with which it is lost, which may be excused; 0: alone */
     bool renewed;   /* until it is released */
     bool once;      /* its release may leave a result */
     bool marked;    /* its call has begun, at most once */
@@ -59,7 +59,7 @@ hf_client *open_client(void);
 /* What is certain of it now, by a call that began then; 0: by none. */
 void believe(mine *m, int64_t began);
 mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_options *options,
-                int64_t began, bool joined);
+                int64_t began, int64_t group);
 void drop_hold(program *p, int which);
 /* Calls with any key, or with one of its holds. */
 void acquire(program *p);

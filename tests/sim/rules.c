@@ -79,8 +79,9 @@ static bool has(const ring *all, int64_t fence) {
 }
 
 static lock_of locks[LOCKS];
-static int64_t lost_at, lost_until, forbidden_until;
-static bool killed, abandoned, stepped, stepped_back, were_forbidden;
+static int64_t lost_at, lost_until, forbidden_until, set_back;
+static int64_t orderly_at; /* by then what dead and abandoned clients left has ended */
+static bool killed, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
 
 static lock_of *lock_named(const char *key) {
@@ -256,7 +257,15 @@ void rules_ended(const char *key, int64_t fence, int64_t began, const char *how)
                   (long long)fence, how, store_tell(key));
 }
 
-void rules_abandon(void) { abandoned = true; }
+static void wait_for_leases(int64_t back) {
+    int64_t at = sim_now() + (work.longest_ms + SETTLED_MS) * SIM_MS + back;
+    orderly_at = orderly_at > at ? orderly_at : at;
+}
+
+void rules_abandon(void) {
+    killed = true;
+    wait_for_leases(set_back);
+}
 
 void rules_several(const char *key, int change) {
     lock_of *l = lock_named(key);
@@ -290,8 +299,10 @@ static bool is_known(const lock_of *l, int64_t fence) {
 static void look_for_orphans(lock_of *l) {
     int64_t fences[STORE_HOLDS], now = sim_now();
     size_t count = store_fences(l->key, fences, STORE_HOLDS);
-    /* A client that may not leave its place is granted the lock, and does not claim it. */
-    int64_t allowed_ms = were_forbidden ? UNCLAIMED_MS + LOOK_MS : UNKNOWN_MS;
+    /* A client that is dead, or may not leave its place, is granted the lock, and does not claim
+     * it.
+     */
+    int64_t allowed_ms = were_forbidden || killed ? UNCLAIMED_MS + LOOK_MS : UNKNOWN_MS;
     for (size_t i = 0; i < sizeof l->unknown / sizeof *l->unknown; i++) {
         size_t at = 0;
         while (at < count && fences[at] != l->unknown[i].fence)
@@ -364,7 +375,7 @@ static void look_for_passing(lock_of *l) {
 static void look(void *unused) {
     (void)unused;
     for (size_t i = 0; i < LOCKS && locks[i].key[0] != '\0'; i++) {
-        if (!killed && !abandoned && !stepped_back) /* with the clock leases end late */
+        if (sim_now() > orderly_at)
             look_for_orphans(&locks[i]);
         if (!servers_independent()) /* they line up at one of them, and the majority decides */
             look_for_passing(&locks[i]);
@@ -485,8 +496,11 @@ void rules_step(bool back) {
         locks[i].done.at = locks[i].kept.at = 0;
 }
 
-void rules_kind(bool some_were_killed) {
-    killed = some_were_killed;
+void rules_kind(bool some_were_killed, int64_t back) {
+    killed = killed || some_were_killed;
+    set_back = back; /* with the clock leases end late */
+    if (killed || stepped_back)
+        wait_for_leases(back);
     sim_at(sim_now() + SETTLED_MS * SIM_MS, look, NULL);
 }
 
@@ -495,6 +509,7 @@ void rules_begin(void) {
     limits_begin();
     servers_watch = hear_places;
     memset(locks, 0, sizeof locks);
-    lost_at = lost_until = forbidden_until = -1;
-    killed = abandoned = stepped = stepped_back = were_forbidden = false;
+    lost_at = lost_until = forbidden_until = orderly_at = -1;
+    set_back = 0;
+    killed = stepped = stepped_back = were_forbidden = false;
 }

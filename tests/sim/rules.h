@@ -5,8 +5,9 @@
 #include "kernel.h"
 
 void rules_begin(void);
-/* Faults have ended. killed: holders died, and what they left on the server ends by itself. */
-void rules_kind(bool killed);
+/* Faults have ended. killed: holders died, and what they left on the server ends by itself; later
+ * by as much as clocks were set back. */
+void rules_kind(bool killed, int64_t back);
 /* Data may be gone, from now on for that time; and the servers' clocks have stepped. */
 void rules_lose(int64_t ns);
 void rules_step(bool back);

@@ -21,18 +21,18 @@ const char *any_key(void) { return keys[below(work.keys)]; }
 
 void believe(mine *m, int64_t began) {
     int64_t asked = sim_now();
-    judge_promise(m->belief, asked, hf_hold_remaining_ms(m->hold), m->joined ? 0 : began);
+    judge_promise(m->belief, asked, hf_hold_remaining_ms(m->hold), m->group != 0 ? 0 : began);
     if (m->renewed && hf_hold_state(m->hold) == HF_STATE_LOST)
         judge_lost(m->belief);
 }
 
 mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_options *options,
-                int64_t began, bool joined) {
+                int64_t began, int64_t group) {
     mine *m = &p->holds[p->count++];
     *m = (mine){.hold = hold,
                 .key = key,
                 .shared = options->mode == HF_SHARED,
-                .joined = joined,
+                .group = group,
                 .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
                            options->lease_ms >= RENEWABLE_MS &&
                            (!servers_independent() || /* it may nest in what ends just now */
@@ -42,8 +42,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
     judge_number(m->belief, hf_hold_number(hold));
     limits_granted(key, options, began);
-    if (joined)
-        judge_join(m->belief);
+    judge_join(m->belief, group);
     believe(m, began);
     sim_trace("holds %s with fence %lld", key, (long long)hf_hold_fence(hold));
     return m;
@@ -133,7 +132,7 @@ void acquire(program *p) {
     judge_answered(&c, bound_of(timeout, &options));
     p->ended[status]++;
     if (status == HF_OK)
-        keep_hold(p, hold, key, &options, c.since, false);
+        keep_hold(p, hold, key, &options, c.since, 0);
     else
         rules_desert(key);
     if (status == HF_ELIMIT)
@@ -176,9 +175,10 @@ static void acquire_all(program *p) {
         judge_answered(&c, bound);
         if (status == HF_ETIMEOUT)
             judge_timed_out(&c, timeout);
+        int64_t group = count > 1 ? judge_group() : 0;
         p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
-            keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
+            keep_hold(p, holds[i], names[i], &options[i], c.since, group);
         for (int i = 0; i < count; i++) {
             rules_desert(names[i]);
             rules_several(names[i], -1);
@@ -205,19 +205,19 @@ static void leave_untold(const mine *m, hf_status status) {
  */
 static void doubt_joined(program *p, const mine *m) {
     for (int i = 0; i < p->count; i++)
-        if (m->joined && p->holds[i].joined)
+        if (m->group != 0 && p->holds[i].group == m->group)
             judge_forget(p->holds[i].belief);
 }
 
-static void trust_joined(program *p, bool joined) {
+static void trust_joined(program *p, int64_t group) {
     for (int i = 0; i < p->count; i++)
-        if (joined && p->holds[i].joined)
+        if (group != 0 && p->holds[i].group == group)
             believe(&p->holds[i], 0);
 }
 
 void release(program *p, int which) {
     mine *m = &p->holds[which];
-    bool joined = m->joined;
+    int64_t group = m->group;
     judge_forget(m->belief);
     doubt_joined(p, m);
     call c = judge_call("release");
@@ -234,14 +234,14 @@ void release(program *p, int which) {
     const char *key = m->key;
     int64_t fence = hf_hold_fence(m->hold);
     drop_hold(p, which);
-    trust_joined(p, joined);
+    trust_joined(p, group);
     if (status == HF_OK)
         rules_ended(key, fence, c.since, "released");
 }
 
 /* A call tells that the server does not know it any more. */
 static void look_if_gone(const mine *m, hf_status status, int64_t began) {
-    if (status == HF_ELOST && hf_hold_cause(m->hold) == HF_CAUSE_GONE && !m->joined)
+    if (status == HF_ELOST && hf_hold_cause(m->hold) == HF_CAUSE_GONE && m->group == 0)
         rules_ended(m->key, hf_hold_fence(m->hold), began, "told gone");
 }
 
@@ -335,7 +335,7 @@ static void hand(program *p, int which) {
     sim_trace("adopt of %s: %s", key, hf_status_name(status));
     judge_answered(&c, patience());
     if (status == HF_OK) {
-        keep_hold(p, hold, key, &options, c.since, false);
+        keep_hold(p, hold, key, &options, c.since, 0);
         rules_adopt(key, hf_hold_fence(hold));
     }
     hf_lock_close(lock);
@@ -461,7 +461,8 @@ typedef struct pending {
     enum { ACQUIRES, RELEASES, FINISHES, KEEPS, RENEWS } kind;
     mine m;                  /* of an acquire its key alone */
     hf_lock_options options; /* of an acquire */
-    bool waits, several;
+    bool waits;
+    int64_t group;         /* of an acquire of several */
     int64_t ttl_ms;        /* of a result, or of what is kept */
     int64_t timeout, free; /* of an acquire: rules_free() */
     call since;
@@ -523,6 +524,7 @@ static void start_several(loop *l) {
         return;
     int64_t timeout = often(work.tries) ? 0 : sim_span(5, 5000), op = l->number + 1;
     l->number += count;
+    int64_t group = judge_group();
     call since = judge_call("start acquire all");
     for (int i = 0; i < count; i++) {
         bool shared;
@@ -534,7 +536,7 @@ static void start_several(loop *l) {
                        .options = lock_options(&shared, &permits),
                        .timeout = timeout,
                        .free = -1,
-                       .several = true,
+                       .group = group,
                        .since = since};
         locks[i] = open_lock(&l->base, o->m.key, &o->options);
         slowest.replica_timeout_ms += o->options.replica_timeout_ms;
@@ -610,12 +612,11 @@ static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
     if (done->status == HF_ETIMEOUT)
         judge_timed_out(&o->since, o->timeout);
     if (done->status == HF_OK) {
-        mine *m =
-            keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->several);
+        mine *m = keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->group);
         m->once = o->m.once;
         if (m->once)
             rules_once(m->key, hf_hold_fence(m->hold), o->since.since);
-    } else if (done->status == HF_ELIMIT && !o->several) {
+    } else if (done->status == HF_ELIMIT && o->group == 0) {
         limits_refused(o->m.key, &o->options, done->error.message, o->since.since);
     } else if (has_outcome(done->status)) {
         take_result(o->m.key, done->hold, o->since.since);
@@ -637,9 +638,9 @@ static void end_op(loop *l, const hf_completion *done) {
               hf_status_name(status), status != HF_OK ? done->error.message : "");
     judge_answered(&o.since, o.bound);
     if (o.kind == ACQUIRES) {
-        if (status != HF_OK || o.several)
+        if (status != HF_OK || o.group != 0)
             rules_desert(o.m.key);
-        if (o.several)
+        if (o.group != 0)
             rules_several(o.m.key, -1);
         end_acquire(l, &o, done);
         return;
@@ -684,7 +685,7 @@ static void give_up_all(loop *l) {
             judge_waits_no_more(o.m.key);
         if (o.kind == ACQUIRES) {
             rules_desert(o.m.key);
-            if (o.several)
+            if (o.group != 0)
                 rules_several(o.m.key, -1);
             continue;
         }
