@@ -597,6 +597,7 @@ void sim_interrupt(sim_process *process) {
 }
 
 void sim_may_lack_memory(sim_process *process, bool may) { process->may_lack_memory = may; }
+void sim_may_grow(sim_process *process, bool may) { process->full = !may; }
 size_t sim_allocated(const sim_process *process) { return process->allocated; }
 
 size_t sim_descriptors(const sim_process *process) {

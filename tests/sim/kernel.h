@@ -100,6 +100,8 @@ void sim_tell_threads(const sim_process *process);
 void sim_drift(sim_process *process, int ppm);
 void sim_step(sim_process *process, int64_t ns);
 void sim_may_lack_memory(sim_process *process, bool may);
+/* It may have no new descriptors and threads, until it may. */
+void sim_may_grow(sim_process *process, bool may);
 /* What it has not given back. */
 size_t sim_allocated(const sim_process *process);
 size_t sim_descriptors(const sim_process *process);

@@ -12,9 +12,9 @@
 enum { PROCESSES = 8, SPAWNED_MAX = 200 };
 
 static const char *const fault_names[FAULTS] = {
-    "cut",    "deaden", "one-way", "apart",   "stall",    "refuse",  "restart",
-    "empty",  "forget", "pause",   "kill",    "power",    "signal",  "step",
-    "delete", "full",   "deaf",    "unheard", "nameless", "promote", "foreign",
+    "cut",    "deaden",  "one-way",  "apart",   "stall",   "refuse", "restart", "empty",
+    "forget", "pause",   "kill",     "power",   "signal",  "step",   "delete",  "full",
+    "deaf",   "unheard", "nameless", "promote", "foreign", "scarce",
 };
 
 static const char *const deployment_names[DEPLOYMENTS] = {"one", "sentinels", "cluster", "three",
@@ -123,7 +123,7 @@ static void draw_work(swarm *s) {
 static void draw_faults(swarm *s) {
     s->fault_every_ns = maybe(20) ? 0 : span(20 * SIM_MS, 10 * SIM_S);
     s->longest_ns = span(10 * SIM_MS, 30 * SIM_S);
-    for (int i = 0; i < FAULTS; i++)
+    for (int i = 0; i < SCARCE; i++)
         s->weights[i] = maybe(35) ? 1 + (int)draw(10) : 0;
     /* What leaves locks that cannot be ended is for locks that end. */
     if (s->work.endless)
@@ -165,6 +165,7 @@ swarm swarm_draw(uint64_t seed, const char *only) {
     s.work.ahead = share(0.5);
     if (maybe(25) || (only != NULL && strcmp(only, "limits") == 0))
         store_limits(&s.work);
+    s.weights[SCARCE] = maybe(20) ? 1 + (int)draw(10) : 0;
     if (only == NULL && seed % 6 == 0)
         make_independent(&s, seed % 12 == 0 ? MASTERS : FIVE_MASTERS);
     for (int i = 0; only != NULL && i < DEPLOYMENTS; i++)
@@ -229,6 +230,8 @@ static const char *work_key(void) { return keys[sim_random((uint64_t)work.keys)]
 static int any_process(void) { return (int)sim_random((uint64_t)now_drawn.processes); }
 
 static void goes_on(void *process) { sim_resume(process); }
+
+static void may_grow(void *process) { sim_may_grow(process, true); }
 
 static void spawn(int which) {
     char name[16];
@@ -412,6 +415,10 @@ static void cause(fault what) {
     case UNHEARD:
         servers_command(server, "CLIENT KILL TYPE pubsub");
         break;
+    case SCARCE:
+        sim_may_grow(process, false);
+        sim_at(sim_now() + duration(), may_grow, process);
+        break;
     case PROMOTE:
         if (servers_independent()) {
             rules_lose(0);
@@ -482,8 +489,10 @@ static void heal(void *unused) {
     servers_heal();
     sim_names(true);
     sim_set.stunned = sim_set.no_memory = sim_set.slow = 0;
-    for (int i = 0; i < now_drawn.processes; i++)
+    for (int i = 0; i < now_drawn.processes; i++) {
         sim_resume(processes[i]);
+        sim_may_grow(processes[i], true);
+    }
     for (int i = 0; i < KEYS_MAX; i++)
         if (rules_left_for_ever(keys[i]) || store_foreign(keys[i]))
             delete (keys[i]);

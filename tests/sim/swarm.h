@@ -28,6 +28,7 @@ typedef enum {
     NAMELESS, /* names are not found, for a while */
     PROMOTE,  /* a replica takes the master's place; or a slot of a cluster moves */
     FOREIGN,  /* another library takes a free lock, for a while or for ever */
+    SCARCE,   /* a process gets no more descriptors and threads, for a while */
     FAULTS
 } fault;
 

@@ -284,7 +284,7 @@ int sim_pthread_once(pthread_once_t *at, void (*call)(void)) {
 int sim_pthread_create(pthread_t *to, const pthread_attr_t *attributes, void *(*main)(void *),
                        void *argument) {
     sim_pass();
-    if (SELF->may_lack_memory && sim_chance(sim_set.no_memory))
+    if (SELF->full || (SELF->may_lack_memory && sim_chance(sim_set.no_memory)))
         return EAGAIN;
     sim_thread *thread = sim_new_thread(SELF, main, argument);
     thread->detached = attributes != NULL && *(const int *)attributes;
@@ -547,12 +547,13 @@ int sim_gethostname(char *to, size_t room) {
 static sim_file *file_of(int fd) { return fd >= 0 && fd < SIM_FDS ? SELF->fds[fd] : NULL; }
 
 static int open_fd(sim_file *file) {
-    for (int fd = 3; fd < SIM_FDS; fd++)
+    for (int fd = 3; fd < SIM_FDS && !SELF->full; fd++)
         if (SELF->fds[fd] == NULL) {
             SELF->fds[fd] = sim_file_share(file);
             SELF->fd_flags[fd] = 0;
             return fd;
         }
+    sim_file_close(sim_file_share(file));
     return fails(EMFILE);
 }
 int sim_close(int fd) {
@@ -591,9 +592,10 @@ int sim_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct 
 int sim_pipe(int ends[2]) {
     sim_file *a = sim_file_new(SIM_SOCKET), *b = sim_file_new(SIM_SOCKET);
     sim_pair(a, b);
+    bool room = !SELF->full;
     ends[0] = open_fd(a);
     ends[1] = open_fd(b);
-    return 0;
+    return room ? 0 : fails(EMFILE);
 }
 int sim_socketpair(int domain, int type, int protocol, int ends[2]) {
     return (void)domain, (void)type, (void)protocol, sim_pipe(ends);
@@ -818,7 +820,8 @@ int sim_getsockname(int fd, struct sockaddr *to, socklen_t *size) {
     return tell_address(&file_of(fd)->local, to, size);
 }
 int sim_getpeername(int fd, struct sockaddr *to, socklen_t *size) {
-    return tell_address(&file_of(fd)->remote, to, size);
+    const sim_file *file = file_of(fd);
+    return file->open ? tell_address(&file->remote, to, size) : fails(ENOTCONN);
 }
 int sim_shutdown(int fd, int how) {
     sim_file *file = file_of(fd);

@@ -63,6 +63,7 @@ struct sim_process {
     void *free_lists[96];
     size_t allocated;
     bool may_lack_memory, cut;
+    bool full; /* it gets no more descriptors and threads */
     sim_file *fds[SIM_FDS];
     unsigned char fd_flags[SIM_FDS];
     int ppm;
