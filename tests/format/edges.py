@@ -414,6 +414,14 @@ class Edges:
         self.expect("a paid result is refused", isinstance(answer, Exception), answer)
         self.expect("the lock is free", not r.exists(self.keys.K))
         self.expect("it is kept when it comes again", lock.finish(1, fence=fence) == 6)
+        for how, kind, note in (("n", "r", ""), ("u", "b", "bytes")):
+            fence = self.begun(lock, r)
+            answer = theirs.finish(1, how, fence=fence)
+            self.expect(f"{how} is refused", isinstance(answer, Exception), answer)
+            lock.finish(1, how, fence=fence)
+            record = r.hgetall(self.keys.R)
+            kept = record["hf1"][32] == kind and record["n"] == note
+            self.expect(f"{how} is kept when it comes again", kept, record)
         theirs.r.close()
 
     # ----------------------------------------------------------------- Memory
@@ -1510,6 +1518,14 @@ class Edges:
         answer = lock.run("claim", [self.keys.K, self.keys.F], *words)
         self.expect("one of many", answer[1] == -4, answer)
 
+    def test_last_millisecond(self, lock: Lock, r: redis.Redis) -> None:
+        """Of a shared hold, in which a waiter comes back to its place."""
+        lock.share(1)
+        r.pexpire(self.keys.K, 10)
+        self.clock.pass_ms(10)
+        answer = lock.acquire(2, "s0", score=1)
+        self.expect("joined", answer[2] == 1 and lock.renew(2, mode=2)[1] > 0, lock.state())
+
     def test_record_of_another_type(self, lock: Lock, r: redis.Redis) -> None:
         r.set(self.keys.R, "x")
         lock.acquire(1, wait=False)
@@ -1518,6 +1534,14 @@ class Edges:
         self.expect("settle", "WRONGTYPE" in str(lock.settle("f", lock.fence(1))))
         self.expect("not kept", lock.finish(1) == 5)
         self.expect("handed on", lock.holder() == 2, lock.state())
+        # The head asks for the outcome, and has come before the record.
+        r.delete(self.keys.R)
+        lock.acquire(3, "o")
+        lock.acquire(4)
+        r.set(self.keys.R, "x")
+        self.expect("released", lock.release(2) == 1)
+        self.expect("passed", lock.holder() == 4, lock.state())
+        self.expect("and refused", "WRONGTYPE" in str(lock.acquire(3, "o")))
 
     def test_readers(self, lock: Lock, r: redis.Redis) -> None:
         """The short ways of shared holds."""

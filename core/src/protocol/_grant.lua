@@ -253,14 +253,14 @@ local function differs(a)
 end
 
 -- The record of an outcome, for those of mode o. A call that has begun, and whose hold is over, has one:
--- it is unknown what became of it. nil: not looked at; K and R change before.
+-- it is unknown what became of it. Or the error of a record of another type. nil: not looked at; K and R change before.
 local outcome
 local function has_outcome()
   if outcome == nil then
-    local v = call('HGET', R, 'hf1')
-    local kind = v and sub(v, 33, 33)
+    local v = pcall('HGET', R, 'hf1')
+    local kind = type(v) == 'string' and sub(v, 33, 33)
     local unknown = kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))
-    outcome = (kind == 'd' or kind == 'e' or unknown) and v
+    outcome = (kind == 'd' or kind == 'e' or unknown or not kind) and v
     -- Its time runs from when the first caller is told: until then no caller makes the call again.
     local ms = unknown and call('HGET', R, 'b') or ''
     if ms ~= '' and call('PTTL', R) < 0 then refused('PEXPIRE', R, ms) end

@@ -267,7 +267,9 @@ local function guard()
   if not flagged then err = remember(last, mark, true) end
   if err or not held then return err end
   if held.form == 'taken' and held.x == 0 then
-    return spread() or held.first < math.huge and last_end(fmt('%.0f', held.first)) or nil
+    err = spread() or held.first < math.huge and last_end(fmt('%.0f', held.first)) or nil
+    if call('EXISTS', K) == 0 then held = nil end -- its end has come
+    return err
   end
   if held.till then return shut() end
   if held.form ~= 'taken' then return end

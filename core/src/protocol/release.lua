@@ -227,11 +227,12 @@ if #ARGV > 7 then
     end
   elseif own and kind == 'b' then
     if how == 'u' then
-      kept = not refused('HSET', R, 'n', sub(bytes, 1, 1024))
+      err = refused('HSET', R, 'n', sub(bytes, 1, 1024))
       has_outcome() -- its time runs
     else
-      kept = not rewrite(id, 'r', nil, '', '', 86400000)
+      err = rewrite(id, 'r', nil, '', '', 86400000)
     end
+    kept = not err
   end
   if kept and how ~= 'n' then tell_all() end
 end

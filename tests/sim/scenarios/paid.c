@@ -288,6 +288,19 @@ static void test_a_result_that_a_permission_refuses_is_kept_when_that_is_back(vo
     }
 }
 
+static void test_a_call_that_was_not_made_is_told_when_a_permission_is_back(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    TELL("ACL SETUSER default -hset");
+    assert_status(hf_once_finish(hold, HF_ONCE_RETRY, NULL, 0, 0), HF_ESERVER);
+    sleep_ms(10000);
+    TELL("ACL SETUSER default +@all");
+    sleep_ms(1000);
+    hf_hold_close(hold);
+    hf_hold_close(turn_of(theirs));
+}
+
 /* The client is closed while it asks which permission is missing. */
 static void test_a_result_that_was_refused_is_sent_by_a_close(void **state) {
     (void)state;
@@ -403,6 +416,7 @@ int main(int count, char **words) {
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
         TEST(test_a_result_that_a_permission_refuses_is_kept_when_that_is_back),
+        TEST(test_a_call_that_was_not_made_is_told_when_a_permission_is_back),
         TEST(test_a_result_that_was_refused_is_sent_by_a_close),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
