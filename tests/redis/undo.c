@@ -1,6 +1,8 @@
-/* What is given up without memory or a thread, from within. */
+/* What is given up without memory or a thread, and what a forked child asks for, from within. */
 #include "../lock.h"
 #include "../server.h"
+
+#include <sys/wait.h>
 
 #include "lock/holds.h"
 #include "lock/thread.h"
@@ -63,11 +65,31 @@ static void test_what_is_given_up_is_the_id_of_then(void **state) {
     hf_client_close(client);
 }
 
+/* Another thread of the parent may have it, and the child has no such thread. */
+static void test_a_forked_child_does_not_wait_for_the_clients_mutex(void **state) {
+    int status;
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    hf_client_lock(client);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(hf_lock_acquire_all_start(&lock, 1, NULL, 0, 0, NULL, 1) != HF_EFORKED);
+    }
+    hf_client_unlock(client);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_what_was_given_up_without_a_thread_is_undone_when_there_is_one,
                                afresh),
         cmocka_unit_test_setup(test_what_is_given_up_is_the_id_of_then, afresh),
+        cmocka_unit_test_setup(test_a_forked_child_does_not_wait_for_the_clients_mutex, afresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

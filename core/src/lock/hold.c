@@ -580,8 +580,7 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     int64_t left_ms = HF_RENEWAL_REFUSED;
     bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
     bool replaces = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
-    if (good && left_ms == HF_RENEWAL_MANY && !hold->one_of_many) {
-        hold->one_of_many = true;
+    if (good && hf_renewal_again_locked(hold, left_ms)) {
         hf_request_free(mine->request);
         ask_to_renew(mine, mine->lease_ms, mine->mode);
         return AGAIN;
@@ -593,6 +592,8 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
         if (left_ms >= HF_TTL_NONE)
             hf_renewal_shortened_locked(hold);
     }
+    if (left_ms >= HF_TTL_NONE)
+        hold->shown_at = hf_now();
     if (!replaces || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mine->mode, sent_at, left_ms);
     mine->status = renewal_status(hold, status, good, left_ms);

@@ -68,6 +68,7 @@ struct hf_hold {
     bool one_of_many;     /* the lock may have several holds */
     hf_company company;   /* of a shared one, when it began */
     int64_t began_at;     /* not later than its own lease did */
+    int64_t shown_at;     /* when an answer has shown it last; 0: none has */
     int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
     int64_t owed_until;   /* of several masters: what nested in it is kept until then, by it */
     int64_t keeps_until;  /* it is being kept until then; 0: it is not */

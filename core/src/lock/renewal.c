@@ -289,7 +289,7 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
 void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
     hold->pushed = false;
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
-        if (hf_later(before->began_at, before->validity.lengthened_at) >= sent_at) {
+        if (hf_later(before->began_at, before->shown_at) >= sent_at) {
             hold->pushed = true;
             return;
         }
@@ -299,6 +299,7 @@ void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
         lose(before, cause, true);
         hf_hold_lose_others_locked(before, cause);
     }
+    hold->shown_at = hf_now();
     hf_table_shown_locked(hold);
 }
 
@@ -343,6 +344,12 @@ bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at
     return counts;
 }
 
+bool hf_renewal_again_locked(hf_hold *hold, int64_t left_ms) {
+    bool again = left_ms == HF_RENEWAL_MANY && !hold->one_of_many;
+    hold->one_of_many = hold->one_of_many || again;
+    return again;
+}
+
 static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t left_ms) {
     hf_renew_mode mode = hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER;
     hold->asked = false;
@@ -352,16 +359,10 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
         return;
     }
-    if (left_ms == HF_RENEWAL_REFUSED) {
+    if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY) {
         if (hold->pushed)
             HF_MARK("H15");
         retry_soon(hold);
-        return;
-    }
-    if (left_ms == HF_RENEWAL_MANY) {
-        hold->one_of_many = true;
-        hold->renew_at = hf_now();
-        hf_renewal_plan_locked(hold);
         return;
     }
     hf_hold_shown_locked(hold, sent_at);
@@ -442,11 +443,16 @@ static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
         HF_MARK("M10");
     else if (status != HF_OK)
         tried(task, status);
-    for (size_t i = 0; i < mine->count; i++)
-        if (refused && is_held(mine->holds[i]))
-            renew_together(hf_task_client(task), &mine->holds[i], 1);
+    for (size_t i = 0; i < mine->count; i++) {
+        hf_hold *hold = mine->holds[i];
+        bool again = hf_renewal_again_locked(hold, left_ms[i]);
+        if (again && hold->pushed && hold->state == HF_STATE_HELD) /* its handle may be closed */
+            hf_hold_claim_locked(hold, hf_now());
+        else if ((again || refused) && is_held(hold))
+            renew_together(hold->client, &hold, 1);
         else
-            renewed_one(mine->holds[i], mine->place, task->sent_at, left_ms[i]);
+            renewed_one(hold, mine->place, task->sent_at, left_ms[i]);
+    }
     if (status == HF_OK)
         renewal_works(hf_task_client(task));
 }

@@ -1,8 +1,7 @@
 /*
  * Renewal: holds are renewed in batches, grants are claimed, and a loss is noticed and
  * told. hf_renewal_interval() alone decides how often. For a hold in the table everything
- * here needs the client's mutex, but for hf_hold_claim_request(), which reads what does not
- * change.
+ * here needs the client's mutex.
  */
 #ifndef HF_RENEWAL_H
 #define HF_RENEWAL_H
@@ -25,6 +24,9 @@ void hf_renewal_first_locked(hf_hold *hold);
 void hf_renewal_shortened_locked(hf_hold *hold);
 /* It was renewed by what was sent then: plan the next. */
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
+/* A renewal, a claim or a look was answered so. True: nothing was done, because the lock turns out
+ * to have several holds: the same is to be asked again. */
+bool hf_renewal_again_locked(hf_hold *hold, int64_t left_ms);
 /* A renewal, a claim or a look was answered so: what that makes of its deadline. False: it is too
  * old to count. Plan it afterwards. */
 bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);

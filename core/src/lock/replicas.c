@@ -28,24 +28,30 @@ typedef struct confirm {
  */
 static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     hf_client *client = hold->client;
-    int64_t left_ms;
-    hf_request request;
-    hf_answer answer;
-    hf_hold_claim_request(&request, hold);
-    request.replicas = hold->terms.replicas;
-    request.replica_ms = hold->terms.replica_ms;
-    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
-    hf_request_free(&request);
-    if (status != HF_OK)
-        return status;
-    bool good = hf_reply_renewal(answer.reply, &left_ms);
-    freeReplyObject(answer.reply);
-    if (!good)
-        return hf_unexpected("claim");
-    HF_HOLDING_CLIENT(client);
-    hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
-    hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
-    return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
+    for (;;) {
+        int64_t left_ms;
+        hf_request request;
+        hf_answer answer;
+        hf_client_lock(client);
+        hf_hold_claim_request(&request, hold);
+        hf_client_unlock(client);
+        request.replicas = hold->terms.replicas;
+        request.replica_ms = hold->terms.replica_ms;
+        hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
+        hf_request_free(&request);
+        if (status != HF_OK)
+            return status;
+        bool good = hf_reply_renewal(answer.reply, &left_ms);
+        freeReplyObject(answer.reply);
+        if (!good)
+            return hf_unexpected("claim");
+        HF_HOLDING_CLIENT(client);
+        if (hf_renewal_again_locked(hold, left_ms))
+            continue;
+        hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
+        hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
+        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
+    }
 }
 
 /* A renewal comes after a third of the lease, so that two thirds are left of every hold. A hold

@@ -340,6 +340,8 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
     if (op < 1 || op > INT64_MAX - HF_JOIN_MAX)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
     hf_status status = prepare(locks, count, turns);
+    if (status == HF_OK)
+        status = hf_client_check(locks[0]->client);
     if (status != HF_OK)
         return status;
     group *mine = calloc(1, sizeof *mine);

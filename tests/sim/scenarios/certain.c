@@ -194,6 +194,29 @@ static void test_a_claim_learns_that_another_hold_nests_in_its_own(void **state)
     hf_lock_close(theirs);
 }
 
+static void test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nests(void **state) {
+    (void)state;
+    hf_lock *lock = open_lock(client, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
+            *inner = open_lock(other, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, "me", 2, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    hold = held(inner);
+    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(done.hold));
+    hf_hold_close(done.hold);
+    give_back(hold, HF_OK);
+    sleep_ms(1000);
+    assert_in_range(NUMBER("PTTL k"), 50000, 60000);
+    TELL("DEL k");
+    hf_lock_close(lock);
+    hf_lock_close(inner);
+    hf_lock_close(theirs);
+}
+
 /* Leaders: what was waited for has its whole lease when the acquire answers. */
 static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
@@ -263,6 +286,25 @@ static int64_t releases(void) {
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(client, &stats), HF_OK);
     return stats.released;
+}
+
+static void test_a_release_that_finds_what_it_is_to_keep_lost_ends_it(void **state) {
+    hf_stats stats = {.size = sizeof stats};
+    hf_hold *hold;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_current_as(lock, NULL, 0, &hold), HF_OK);
+    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+    TELL("DEL k");
+    assert_status(hf_lock_release(lock), HF_ELOST);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
+    assert_status(hf_lock_release(lock), HF_ENOTHELD);
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.held, 0);
+    assert_int_equal(stats.lost_gone, 1);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
 }
 
 static void test_a_started_release_is_counted_as_any_other(void **state) {
@@ -362,7 +404,9 @@ int main(int count, char **words) {
         TEST(test_a_claim_never_makes_a_hold_endless),
         TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
         TEST(test_a_claim_learns_that_another_hold_nests_in_its_own),
+        TEST(test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nests),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
+        TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
         TEST(test_fences_grow_although_the_server_has_lost_them),

@@ -212,6 +212,29 @@ static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state
     hf_lock_close(lock);
 }
 
+/* ---------------------------------------------------------------- Replicas */
+
+/* The claim that waits for the replicas learns that the lock has several holds. */
+static void test_a_hold_that_nests_in_another_clients_has_its_replicas(void **state) {
+    (void)state;
+    hf_client *other = open_with(servers_url(SENTINELS), 2000, 2000);
+    hf_lock *outer = open_lock(other, "r", "me", OPTIONS(.lease_ms = 60000)),
+            *lock =
+                open_lock(client, "r", "me",
+                          OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 5000));
+    hf_hold *hold = held(outer);
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(lock, "me", 2, 0, NULL, 1), HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_int_equal(hf_hold_fence(done.hold), hf_hold_fence(hold));
+    give_back(done.hold, HF_OK);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(outer);
+    hf_client_close(other);
+}
+
 /* ------------------------------------------------------------------ Limits */
 
 static hf_lock *pool_with_a_replica(hf_client *of, const char *name) {
@@ -247,6 +270,7 @@ static void test_a_limit_that_is_asked_for_again_waits_for_its_replicas(void **s
 
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_hold_that_nests_in_another_clients_has_its_replicas),
         TEST(test_a_limit_that_is_asked_for_again_waits_for_its_replicas),
         TEST(test_a_planned_failover_loses_no_hold),
         TEST(test_a_failover_is_told),

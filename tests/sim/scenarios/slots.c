@@ -167,6 +167,25 @@ static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_l
     hf_lock_close(theirs);
 }
 
+/* Its client is closed before any answer has shown that the hold is one of many. */
+static void test_a_close_keeps_a_hold_in_which_another_has_nested(void **state) {
+    (void)state;
+    hf_client *brief = open_with(servers_url(CLUSTER), 500, 500);
+    hf_lock *lock = open_lock(brief, "k", "me", OPTIONS(.lease_ms = 10000, .renew = HF_OFF));
+    hf_hold *outer = held(lock), *inner = held(lock);
+    give_back(inner, HF_OK);
+    int host = servers_host(node_of("k"));
+    sim_way(HERE, host, false);
+    assert_true(hf_hold_keep(outer, 60000) != HF_OK);
+    sim_way(HERE, host, true);
+    hf_client_close(brief);
+    hf_hold_close(outer);
+    hf_lock_close(lock);
+    sleep_ms(15000);
+    assert_true(node_of("k") != -1);
+    sleep_ms(60000);
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -220,6 +239,7 @@ int main(int count, char **words) {
         TEST(test_who_waits_polls_where_its_slot_went_and_no_grants_come),
         TEST(test_a_grant_by_message_is_claimed_while_its_slot_moves),
         TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
+        TEST(test_a_close_keeps_a_hold_in_which_another_has_nested),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
