@@ -1402,7 +1402,8 @@ HF_API hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms);
 
 /**
  * Take over a hold that another process handed over. The hold is first renewed to the lock's lease,
- * because a deadline is valid on one host only.
+ * because a deadline is valid on one host only. A longer time that the server has left is not cut:
+ * not to max_hold_ms either, if this process dies.
  *
  * @param lock      A lock of the same name and mode; its lease_ms and renew apply from now on.
  * @param[out] hold_out  The hold, as from hf_lock_acquire_as().

@@ -402,6 +402,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply, now);
     link->answered_at = now;
+    link->failure = HF_OK;
     end_task(links, task, HF_OK, reply);
     return true;
 }

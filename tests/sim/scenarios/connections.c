@@ -459,6 +459,35 @@ static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(voi
     TELL("ACL DELUSER ann");
 }
 
+/* A call has opened a connection since, and lends it to the keeper. */
+static void test_a_password_that_was_wrong_explains_no_later_outage(void **state) {
+    hf_hold *hold;
+    (void)state;
+    TELL("ACL SETUSER ann reset on >one ~* &* +@all");
+    hf_client *client = open_with(text("redis://ann:one@%s:6379", sim_address(SERVER)), 2000, 500);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    TELL("ACL SETUSER ann resetpass >two");
+    TELL("CLIENT KILL TYPE normal");
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EAUTH);
+    TELL("ACL SETUSER ann resetpass >one");
+    assert_soon(hf_lock_acquire(lock, 0, &hold) == HF_OK);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    assert_status(next_of(client).status, HF_OK);
+    sim_way(SERVER, HERE, false);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_EUNKNOWN);
+    assert_non_null(strstr(done.error.message, "cannot be reached"));
+    sim_way(SERVER, HERE, true);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_burst_has_three_connections_and_leaves_one),
@@ -474,6 +503,7 @@ int main(int count, char **words) {
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
+        TEST(test_a_password_that_was_wrong_explains_no_later_outage),
     };
     return RUN_TESTS(tests, count, words);
 }

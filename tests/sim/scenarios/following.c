@@ -102,6 +102,28 @@ static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **sta
     hf_lock_close(lock);
 }
 
+/* Its client opens a connection to the former master, which does not answer. */
+static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void **state) {
+    int before = master();
+    (void)state;
+    hf_client *patient = open_with(servers_url(SENTINELS), 60000, 500);
+    hf_lock *lock = lease_lock(patient, "h", 60000, HF_ON);
+    assert_true(hf_client_fd(patient) >= 0);
+    hf_hold *hold = held(lock);
+    sleep_ms(1000); /* the replicas have it, too */
+    set_way(HERE, servers_host(before), false);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    sleep_ms(3000);
+    servers_fail_over(false);
+    sleep_ms(15000);
+    assert_int_not_equal(master(), before);
+    assert_status(completion_within(patient, 0).status, HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(patient);
+}
+
 /* It has been carried out, and its answer comes when another one is the master. */
 static void test_what_a_predecessor_answers_does_not_count(void **state) {
     int before = master();
@@ -279,6 +301,7 @@ int main(int count, char **words) {
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
         TEST(test_a_subscription_at_another_server_is_found_out),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
+        TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
     return RUN_TESTS(tests, count, words);
 }
