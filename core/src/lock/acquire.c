@@ -535,21 +535,23 @@ static hf_status again_locked(acquiring *call) {
     return status;
 }
 
-static hf_status begin_locked(const acquiring *call) {
-    hf_hold *hold = call->op.hold;
-    hf_status status = hf_client_check(call->client);
+static hf_status begin_locked(hf_hold *hold) {
+    hf_client *client = hold->client;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK && client->quorum != NULL)
+        status = hf_quorum_check_lease(client, hold->terms.lease_ms, "a lease");
     if (status == HF_OK)
         status = hf_hold_equip_locked(hold);
     if (status == HF_OK)
-        status = hf_table_new_id_locked(call->client, hold);
-    if (status == HF_OK && hold->terms.renew)
-        status = hf_thread_start_locked(call->client); /* or it could not be renewed */
+        status = hf_table_new_id_locked(client, hold);
+    if (status == HF_OK && (hold->terms.renew || client->quorum != NULL))
+        status = hf_thread_start_locked(client); /* or it could not be renewed */
     return status;
 }
 
 static void run_locked(acquiring *call) {
     hf_op *op = &call->op;
-    hf_status status = begin_locked(call);
+    hf_status status = begin_locked(op->hold);
     bool tried = !op->tries && hf_grants_come(&call->client->links, op->hold->names);
     for (;;) {
         if (status == HF_OK && !op->done)
@@ -569,11 +571,7 @@ static void run_locked(acquiring *call) {
 /* The same at several masters. */
 static void ask_masters_locked(acquiring *call) {
     hf_op *op = &call->op;
-    hf_status status = hf_quorum_check_lease(call->client, op->hold->terms.lease_ms, "a lease");
-    if (status == HF_OK)
-        status = begin_locked(call);
-    if (status == HF_OK)
-        status = hf_thread_start_locked(call->client);
+    hf_status status = begin_locked(op->hold);
     if (status == HF_OK)
         call->client->quorum->ways->run(op, call->interruptible);
     else
@@ -749,11 +747,7 @@ static bool begin_started_locked(hf_op *op, int64_t pause_ms) {
 hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
                                   const hf_op *with, hf_op **op_out) {
     hf_client *client = hold->client;
-    hf_status status = hf_hold_equip_locked(hold);
-    if (status == HF_OK && client->quorum != NULL)
-        status = hf_quorum_check_lease(client, hold->terms.lease_ms, "a lease");
-    if (status == HF_OK)
-        status = hf_table_new_id_locked(client, hold);
+    hf_status status = begin_locked(hold);
     if (status != HF_OK)
         return status;
     memcpy(hold->id + HF_ID_LENGTH / 2, hold->tag, strlen(hold->tag));

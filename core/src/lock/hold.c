@@ -197,10 +197,8 @@ static hf_status start_locked(const operation *given, int64_t number) {
 }
 
 /* Without a number on this thread, else by the keeper. */
-#define ON_THIS_THREAD INT64_MIN
-
 static hf_status perform(operation *mine, int64_t number) {
-    if (number == ON_THIS_THREAD)
+    if (number == HF_ON_THIS_THREAD)
         return perform_until(mine, hf_client_patience(mine->hold->client));
     if (number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
@@ -362,21 +360,13 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
 #define RELEASE_OF(given)                                                                          \
     { .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released }
 
-static hf_status leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     operation mine = RELEASE_OF(hold);
     mine.left = left;
     hf_status status = hf_client_check(hold->client);
     return status == HF_OK ? perform(&mine, number) : status;
-}
-
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
-    return leave(hold, left, ON_THIS_THREAD);
-}
-
-hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op) {
-    return leave(hold, left, op);
 }
 
 void hf_hold_give_up_locked(hf_hold *hold) {
@@ -639,18 +629,18 @@ static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int6
     return status == HF_OK ? perform_held(&mine, number) : status;
 }
 
-hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, ON_THIS_THREAD); }
+hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, HF_ON_THIS_THREAD); }
 
 hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
     return renew(hold, HF_RENEW_LONGER, op);
 }
 
-hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, ON_THIS_THREAD); }
+hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, HF_ON_THIS_THREAD); }
 
 hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_RENEW_LOOK, op); }
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    return extend(hold, duration_ms, flags, ON_THIS_THREAD);
+    return extend(hold, duration_ms, flags, HF_ON_THIS_THREAD);
 }
 
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
@@ -822,6 +812,15 @@ static hf_status ask_masters(operation *mine) {
 
 /* ------------------------------------------------------------------ Keep */
 
+static hf_status check_keep(const hf_hold *hold, int64_t duration_ms, const char *how) {
+    if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "keep for %lld ms%s: it takes 0 ms to 10 years",
+                       (long long)duration_ms, how);
+    return hold != NULL && duration_ms > 0 && hold->client->quorum != NULL
+               ? hf_quorum_check_lease(hold->client, duration_ms, "a keep")
+               : HF_OK;
+}
+
 static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
     operation mine = {.hold = hold,
                       .kind = HF_KIND_RELEASE,
@@ -829,19 +828,14 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
                       .duration_ms = duration_ms < HF_LEASE_MIN ? HF_LEASE_MIN : duration_ms,
                       .replaces = true,
                       .keeps = true};
-    if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "keep for %lld ms: it takes 0 ms to 10 years",
-                       (long long)duration_ms);
-    if (hold != NULL && duration_ms > 0 && hold->client->quorum != NULL) {
-        hf_status status = hf_quorum_check_lease(hold->client, mine.duration_ms, "a keep");
-        if (status != HF_OK)
-            return status;
-    }
-    return duration_ms > 0 ? perform_held(&mine, number) : leave(hold, NULL, number);
+    hf_status status = check_keep(hold, duration_ms, "");
+    if (status != HF_OK)
+        return status;
+    return duration_ms > 0 ? perform_held(&mine, number) : hf_hold_leave(hold, NULL, number);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
-    return keep(hold, duration_ms, ON_THIS_THREAD);
+    return keep(hold, duration_ms, HF_ON_THIS_THREAD);
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
@@ -859,14 +853,9 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
         return hf_fail(HF_EINVAL, "the handle is NULL");
     if (hf_client_inherited(hold->client))
         return hf_client_check(hold->client);
-    if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "keep for %lld ms at least: it takes 0 ms to 10 years",
-                       (long long)duration_ms);
-    if (duration_ms > 0 && hold->client->quorum != NULL) {
-        hf_status status = hf_quorum_check_lease(hold->client, duration_ms, "a keep");
-        if (status != HF_OK)
-            return status;
-    }
+    hf_status status = check_keep(hold, duration_ms, " at least");
+    if (status != HF_OK)
+        return status;
     HF_HOLDING_CLIENT(hold->client);
     hold->least_until = duration_ms > 0 ? hf_after(hold->began_at, duration_ms) : 0;
     return HF_OK;
@@ -885,16 +874,16 @@ static int64_t least_left_ms(const hf_hold *hold) {
 }
 
 static hf_status release(hf_hold *hold, int64_t number) {
-    int tries = number == ON_THIS_THREAD ? KEEP_TRIES : 1;
+    int tries = number == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
     for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
         hf_status status = keep(hold, left_ms, number);
         if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }
-    return leave(hold, NULL, number);
+    return hf_hold_leave(hold, NULL, number);
 }
 
-hf_status hf_hold_release(hf_hold *hold) { return release(hold, ON_THIS_THREAD); }
+hf_status hf_hold_release(hf_hold *hold) { return release(hold, HF_ON_THIS_THREAD); }
 
 hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, op); }
 
@@ -906,7 +895,7 @@ static hf_status claim_now(hf_hold *hold) {
     bool pushed = hold->pushed;
     hf_client_unlock(hold->client);
     operation mine = {.hold = hold, .begin = begin_claim};
-    return pushed ? perform_held(&mine, ON_THIS_THREAD) : HF_OK;
+    return pushed ? perform_held(&mine, HF_ON_THIS_THREAD) : HF_OK;
 }
 
 /* "hf1 <hold id> <x or s><fence> <length of the name> <name><owner>" */
@@ -981,7 +970,7 @@ static hf_status adopt(hf_hold *hold) {
         status = hf_thread_start_locked(client); /* or it could not be renewed */
     hf_client_unlock(client);
     if (status == HF_OK)
-        status = perform(&mine, ON_THIS_THREAD);
+        status = perform(&mine, HF_ON_THIS_THREAD);
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);

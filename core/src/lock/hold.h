@@ -7,8 +7,8 @@
 
 /* Release it, without the mutex; left: what became of its call, or NULL. Answers as the public
  * functions. */
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left);
-hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op);
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number);
+#define HF_ON_THIS_THREAD INT64_MIN /* in place of the number of a started one */
 /* Release it for an acquire that came to nothing, in the background; or, while the server answers,
  * on this thread, without the mutex. */
 void hf_hold_give_up_locked(hf_hold *hold);

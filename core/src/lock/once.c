@@ -13,17 +13,14 @@
 
 /* ------------------------------------------------------------------ Begin */
 
-static hf_status check_print(const void *print, size_t length, hf_caller *caller) {
+static hf_status check_begin(const hf_lock *lock, const void *print, size_t length,
+                             hf_caller *caller) {
     if ((print == NULL) != (length == 0) || (length != 0 && length != HF_PRINT_LENGTH))
         return hf_fail(HF_EINVAL,
                        "a fingerprint has %d bytes: it takes a SHA-256, or NULL for none",
                        HF_PRINT_LENGTH);
     *caller = (hf_caller){.once = true, .print = print};
-    return HF_OK;
-}
-
-static hf_status check_one_master(const hf_client *client) {
-    return client != NULL && client->quorum != NULL
+    return lock != NULL && lock->client->quorum != NULL
                ? hf_quorum_refuse("calls that are made once, and results")
                : HF_OK;
 }
@@ -34,9 +31,7 @@ hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_opti
     if (hold_out == NULL)
         return hf_fail(HF_EINVAL, "hold_out is NULL");
     *hold_out = NULL;
-    hf_status status = check_print(print, print_len, &caller);
-    if (status == HF_OK)
-        status = check_one_master(lock != NULL ? lock->client : NULL);
+    hf_status status = check_begin(lock, print, print_len, &caller);
     if (status == HF_OK)
         status = hf_acquire(lock, &caller, timeout_ms, options, hold_out);
     return status == HF_EDONE ? hf_once_status(*hold_out) : status;
@@ -45,9 +40,7 @@ hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_opti
 hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
                               const void *print, size_t print_len, int64_t op) {
     hf_caller caller;
-    hf_status status = check_print(print, print_len, &caller);
-    if (status == HF_OK)
-        status = check_one_master(lock != NULL ? lock->client : NULL);
+    hf_status status = check_begin(lock, print, print_len, &caller);
     return status == HF_OK ? hf_acquire_start(lock, &caller, timeout_ms, options, op) : status;
 }
 
@@ -76,7 +69,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
 static hf_status withdraw(hf_hold *hold, hf_status status) {
     hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
-    hf_hold_leave(hold, &left);
+    hf_hold_leave(hold, &left, HF_ON_THIS_THREAD);
     hf_error_set(&error);
     return status;
 }
@@ -200,18 +193,16 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
 }
 
-hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
-                         int64_t ttl_ms) {
-    hf_leaving left;
-    hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
-    return status == HF_OK ? hf_hold_leave(hold, &left) : status;
-}
-
 hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                                int64_t ttl_ms, int64_t op) {
     hf_leaving left;
     hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
-    return status == HF_OK ? hf_hold_leave_start(hold, &left, op) : status;
+    return status == HF_OK ? hf_hold_leave(hold, &left, op) : status;
+}
+
+hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
+                         int64_t ttl_ms) {
+    return hf_once_finish_start(hold, state, result, result_len, ttl_ms, HF_ON_THIS_THREAD);
 }
 
 /* ---------------------------------------------------------------- Outcomes */
