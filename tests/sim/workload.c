@@ -141,6 +141,9 @@ void acquire(program *p) {
         rules_busy(key, free, c.since);
     if (status == HF_ETIMEOUT)
         judge_timed_out(&c, timeout);
+    if (timeout == HF_FOREVER && (status == HF_EBUSY || status == HF_ETIMEOUT))
+        sim_wrong("an acquire of %s without a time limit ends as %s: %s", key,
+                  hf_status_name(status), hf_error_message());
     hf_lock_close(lock);
 }
 

@@ -720,6 +720,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_OK         Held. The lease counts from before the request was sent.
  * @retval HF_EBUSY      timeout_ms was 0 and another owner holds the lock; or the lease ended
  *                       before the answer arrived.
+ * @retval HF_ELOST      The lock has the replicas option, or HF_ACQUIRE_WHOLE was given, and the
+ *                       lease ended before that was confirmed. Not held.
  * @retval HF_ETIMEOUT   Other owners kept the lock. Nothing is left on the server.
  * @retval HF_EINVAL     timeout_ms is below -1. Not held.
  * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.

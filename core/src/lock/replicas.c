@@ -92,9 +92,13 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
     if (status != HF_OK && status != HF_ELOST)
         return status;
-    if (lost)
-        return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
-                       hf_names_quoted(hold->names));
+    if (lost) { /* not busy, which tells a caller without a time limit nothing */
+        HF_MARK("H141");
+        hf_fail(HF_ELOST, "the lease of lock %s ended before the answer came",
+                hf_names_quoted(hold->names));
+        hf_explain_cause(HF_CAUSE_EXPIRED);
+        return HF_ELOST;
+    }
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
             "released again",

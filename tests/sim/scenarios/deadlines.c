@@ -186,7 +186,8 @@ static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_tha
     atomic_store(&way->holds_request, false);
     hf_completion done = next_of(client);
     assert_int_equal(done.kind, HF_KIND_ACQUIRE); /* and no loss of what was never had */
-    assert_status(done.status, HF_EBUSY);
+    assert_status(done.status, HF_ELOST);         /* H141 */
+    assert_int_equal(done.error.cause, HF_CAUSE_EXPIRED);
     assert_non_null(strstr(done.error.message, "ended before the answer came"));
     hf_lock_close(lock);
     hf_lock_close(theirs);

@@ -42,8 +42,27 @@ final class ReplicasTest extends RedisTest {
     void theUrlHasTheNumberOfLocksThatNameNone() {
         try (HoldfastClient picky = Holdfast.connect(url() + "?replicas=2")) {
             HoldfastLock brief =
-                    picky.lock(name, LockOptions.defaults().lease(Duration.ofMillis(200)));
+                    picky.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(9)));
             assertTooFew(brief::acquire);
+        }
+    }
+
+    /** H141: no exception means that it holds the lock. */
+    @Test
+    void aLeaseThatEndsBeforeReplicasAnswerIsNoLock() throws Exception {
+        try (RedisServer server = RedisServer.start();
+                HoldfastClient own = server.connect()) {
+            HoldfastLock brief = own.lock(name, PICKY.lease(Duration.ofMillis(300)));
+            assertThrows(LockNotReplicatedException.class, brief::tryLock);
+            server.stall();
+            Async<Object> locking =
+                    Async.start(() -> assertThrows(RuntimeException.class, brief::lock));
+            Async<Object> acquiring =
+                    Async.start(() -> assertThrows(RuntimeException.class, brief::acquire));
+            Thread.sleep(600);
+            server.resume();
+            locking.get();
+            acquiring.get();
         }
     }
 
