@@ -257,14 +257,14 @@ void rules_ended(const char *key, int64_t fence, int64_t began, const char *how)
                   (long long)fence, how, store_tell(key));
 }
 
-static void wait_for_leases(int64_t back) {
-    int64_t at = sim_now() + (work.longest_ms + SETTLED_MS) * SIM_MS + back;
+void rules_return(int64_t ns) {
+    int64_t at = sim_now() + (work.longest_ms + SETTLED_MS) * SIM_MS + ns;
     orderly_at = orderly_at > at ? orderly_at : at;
 }
 
 void rules_abandon(void) {
     killed = true;
-    wait_for_leases(set_back);
+    rules_return(set_back);
 }
 
 void rules_several(const char *key, int change) {
@@ -500,7 +500,7 @@ void rules_kind(bool some_were_killed, int64_t back) {
     killed = killed || some_were_killed;
     set_back = back; /* with the clock leases end late */
     if (killed || stepped_back)
-        wait_for_leases(back);
+        rules_return(back);
     sim_at(sim_now() + SETTLED_MS * SIM_MS, look, NULL);
 }
 

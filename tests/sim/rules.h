@@ -11,6 +11,8 @@ void rules_kind(bool killed, int64_t back);
 /* Data may be gone, from now on for that time; and the servers' clocks have stepped. */
 void rules_lose(int64_t ns);
 void rules_step(bool back);
+/* A master may come back with what had ended, within that time: it ends with its lease. */
+void rules_return(int64_t ns);
 /* May data have gone since that time? */
 bool rules_lost_since(int64_t at);
 

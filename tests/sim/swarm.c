@@ -421,8 +421,10 @@ static void cause(fault what) {
         break;
     case PROMOTE:
         if (servers_independent()) {
+            int64_t down_ns = duration(), later_ns = duration();
             rules_lose(0);
-            servers_restore(server, duration(), duration());
+            rules_return(later_ns + down_ns);
+            servers_restore(server, later_ns, down_ns);
         } else if (now_drawn.deployment == SENTINELS) {
             judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
             servers_fail_over(sim_chance(0.5));
