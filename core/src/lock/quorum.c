@@ -94,7 +94,7 @@ void hf_gathering_run(hf_gathering *of, const hf_client *client,
             good += of->from[i].answered && of->from[i].status == HF_OK;
             open += of->from[i].asked && !of->from[i].answered;
         }
-        if (!enough && good >= hf_majority(of->masters)) {
+        if (!enough && !of->needs_all && good >= hf_majority(of->masters)) {
             enough = true;
             until = hf_earlier(until, now + (now - began) + GRACE_MS * HF_MS);
         }

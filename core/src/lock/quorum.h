@@ -105,6 +105,8 @@ typedef struct hf_gathering {
     int references; /* the caller's, and one of each thread */
     int answers;    /* wakes the caller */
     bool over;      /* no thread hears what is answered now */
+    bool
+        needs_all; /* the caller's before the run: it waits for all, also for those that are late */
     size_t masters;
     hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
     hf_heard from[HF_MASTERS_MAX];
@@ -112,8 +114,8 @@ typedef struct hf_gathering {
 
 /* NULL: no memory. */
 hf_gathering *hf_gathering_new(const hf_client *client);
-/* Ask, and wait until all have answered, or a majority has and the others are late. Without the
- * mutex. */
+/* Ask, and wait until all have answered; or a majority has and the others are late, unless all are
+ * needed. Without the mutex. */
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
                       hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply));
 /* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them, which

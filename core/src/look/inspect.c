@@ -120,6 +120,7 @@ static hf_status inspect_masters(hf_lock *lock, int64_t first, int64_t most, hf_
  * nowhere again. Answers how many masters did. */
 static size_t break_like(const hf_lock *lock, const looks *of, size_t named, hf_gathering *heard) {
     size_t broken = 0;
+    heard->needs_all = true;
     for (size_t i = 0; i < of->masters; i++) {
         hf_ask ask = {.id = of->found[i].first.id, .owner = "", .mode = HF_MODE_EXCLUSIVE};
         heard->from[i].asked = is_vote_with(of, named, i);

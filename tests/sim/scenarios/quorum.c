@@ -132,6 +132,35 @@ static void test_one_master_may_fail_in_each_way_at_each_step(void **state) {
     hf_lock_close(bens);
 }
 
+static void *run_break(void *fence) {
+    hf_lock *lock = lease_lock(ben, "k", 20000, HF_OFF);
+    hf_status status = hf_lock_break(lock, *(int64_t *)fence, 0);
+    hf_lock_close(lock);
+    return (void *)(intptr_t)status;
+}
+
+/* H142: it breaks at all of them, and waits for a master that is late. */
+static void test_a_break_waits_for_each_master_that_has_the_hold(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (useconds_t after_us = 0; after_us < 3000; after_us += 100) {
+        pthread_t thread;
+        void *status;
+        hf_hold *hold = acquire(anns);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        pthread_create(&thread, NULL, run_break, &last_fence);
+        usleep(after_us);
+        set_fault(2, PAUSED, true);
+        sleep_ms(500);
+        set_fault(2, PAUSED, false);
+        pthread_join(thread, &status);
+        assert_status((hf_status)(intptr_t)status, HF_OK);
+        give_back(hold, HF_ELOST);
+        assert_soon(is_free_everywhere());
+    }
+    hf_lock_close(anns);
+}
+
 /* The first master loses the hold's vote, and lets the first in that waits there: it goes back to
  * the hold, which then bears the loss of another, and those that wait keep their order. */
 static void test_who_waits_leaves_the_first_master_to_the_hold(void **state) {
@@ -1642,6 +1671,7 @@ int main(int count, char **words) {
         TEST(test_no_extension_outlasts_the_quarantine),
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
+        TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
     };
     return RUN_TESTS(tests, count, words);
