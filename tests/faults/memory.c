@@ -579,7 +579,7 @@ static void run_started(void) {
     }
     disarm();
     assert_soon(number_of("EXISTS %s", "stock") == 0);
-    assert_status(hf_lock_acquire_start(mine, NULL, 0, 1000, NULL, 5), HF_OK);
+    assert_status(hf_lock_acquire_start(mine, NULL, 0, 20000, NULL, 5), HF_OK);
     hf_completion found = next_of(client);
     check_completion(&found, HF_KIND_ACQUIRE);
     assert_status(hf_hold_release(found.hold), HF_OK);

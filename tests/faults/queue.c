@@ -558,7 +558,9 @@ static void test_a_wait_that_times_out_leaves_nothing_behind(void **state) {
     assert_int_equal(queued("k"), 0);
     give_back(hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);
-    assert_int_equal(NUMBER("DBSIZE"), 1); /* the last fence */
+    /* The last fence; and the dead id of each whose time was up before its first answer, which only
+     * a machine that pauses makes. */
+    assert_in_range(NUMBER("DBSIZE"), 1, IN_TIME(0) == 0 ? 1 : 41);
     hf_lock_close(lock);
 }
 
