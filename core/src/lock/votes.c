@@ -504,11 +504,12 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
 }
 
 /* For how long each vote stands then, longer or shorter as it may be now: none outlasts the
- * quarantine, also if it was renewed since the extension was found to be short enough. */
+ * quarantine, also if it was renewed since the extension was found to be short enough; and none is
+ * without an end (0), also if most have ended since. */
 static int64_t extended_ms(const struct hf_ballot *ballot, int64_t duration_ms) {
     int64_t most_ms = ballot->client->quorum->members->quarantine_ms;
     int64_t ms = hf_until(hf_after(hf_votes_deadline(ballot), duration_ms), hf_now());
-    return hf_earlier(ms, most_ms > 0 ? most_ms : HF_LEASE_MAX);
+    return hf_later(hf_earlier(ms, most_ms > 0 ? most_ms : HF_LEASE_MAX), HF_LEASE_MIN);
 }
 
 hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, hf_round_told *told,

@@ -32,6 +32,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     sim_set.stunned = 0;
+    servers_watch = NULL;
     hf_client_close(ann);
     hf_client_close(ben);
     return 0;
@@ -1542,6 +1543,48 @@ static void test_no_extension_outlasts_the_quarantine(void **state) {
     hf_lock_close(lock);
 }
 
+static bool lacks_an_end;
+
+static void look_for_an_end(int which, const sim_bytes *words, size_t count) {
+    sim_seen seen;
+    (void)words, (void)count;
+    if (sim_redis_see(servers_redis(which), 0, (sim_bytes){"k", 1}, &seen))
+        lacks_an_end = lacks_an_end || seen.expires_ms == INT64_MAX;
+}
+
+/* The votes of most masters end just before it is asked for at the last. */
+static void test_an_extension_that_is_late_asks_for_an_end(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 3000, HF_ON);
+    hf_hold *hold;
+    int late = 0;
+    (void)state;
+    lacks_an_end = false;
+    servers_watch = look_for_an_end;
+    for (int n = 0; n < 60; n++) {
+        alarm(200);
+        assert_status(hf_lock_acquire(lock, 20000, &hold), HF_OK);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        for (int i = 0; i < 2; i++)
+            set_fault(i, PAUSED, true);
+        while (hf_hold_remaining_ms(hold) > 20)
+            usleep(1000);
+        for (size_t i = 0, main = sim_threads(sim_self()) - 1; i < main; i++)
+            sim_stun(sim_self(), i, SIM_S);
+        sim_set.stunned = 0.2;
+        sim_set.stunned_ns = 300 * SIM_MS;
+        late += hf_hold_extend(hold, 10, 0) == HF_ELOST;
+        sim_set.stunned = 0;
+        for (int i = 0; i < 2; i++)
+            set_fault(i, PAUSED, false);
+        hf_hold_release(hold);
+        hf_hold_close(hold);
+        assert_given_back();
+    }
+    assert_false(lacks_an_end);
+    assert_true(late > 0);
+    hf_lock_close(lock);
+}
+
 /* One master after the other forgets it: the votes that join last as long as the hold. */
 static void test_an_extended_hold_keeps_its_end(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
@@ -1669,6 +1712,7 @@ int main(int count, char **words) {
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
         TEST(test_no_thread_that_stands_still_loses_a_hold),
         TEST(test_no_extension_outlasts_the_quarantine),
+        TEST(test_an_extension_that_is_late_asks_for_an_end),
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
