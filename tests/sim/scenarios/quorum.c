@@ -1042,6 +1042,24 @@ static void test_a_slow_master_that_decides_is_waited_for(void **state) {
     hf_lock_close(lock);
 }
 
+/* One of them keeps it for a shorter time, and the others refuse. */
+static void test_a_master_that_has_kept_it_gives_its_vote_again(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, REFUSES, true);
+    assert_status(hf_hold_keep(hold, 3000), HF_ESERVER);
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, REFUSES, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS - 1));
+    assert_soon(is_at(0, "k") && has_votes(hold, COUNT_OF_MASTERS));
+    give_back(hold, HF_OK);
+    assert_given_back();
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1690,6 +1708,7 @@ int main(int count, char **words) {
         TEST(test_who_stands_in_line_hears_of_an_outage),
         TEST(test_what_all_masters_refuse_is_told_as_refused),
         TEST(test_a_slow_master_that_decides_is_waited_for),
+        TEST(test_a_master_that_has_kept_it_gives_its_vote_again),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
