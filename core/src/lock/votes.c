@@ -320,15 +320,12 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         plan_join(ballot);
 }
 
-static void lose(hf_hold *hold) {
-    hf_hold_lose_locked(hold, hold->ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold));
-}
-
-static void lose_all(struct hf_ballot *ballot) {
+/* Lose the holds, as the votes are. */
+static void lose_all(struct hf_ballot *ballot, int cause) {
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
         if (hf_hold_is_listed(hold) && hold->state == HF_STATE_HELD)
-            lose(hold);
+            hf_hold_lose_locked(hold, cause);
     }
 }
 
@@ -341,7 +338,7 @@ static void doubted(void *context, hf_status status) {
     if (still_stands(ballot) && status == HF_OK)
         ask_missing(ballot, hf_now());
     else if (status == HF_ELOST && !is_kept(ballot))
-        lose_all(ballot);
+        lose_all(ballot, HF_CAUSE_GONE);
 }
 
 /* A master does not know a vote any more. It may have come back empty; but a break may be under
@@ -364,11 +361,10 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
         hf_call_abandon(&of->asking);
         hf_hold_close(of->hold);
         *of = (hf_vote){0};
-        ballot->gone = ballot->gone || completion->cause == HF_CAUSE_GONE;
         if (ballot->op != NULL)
             ballot->acquiring->changed(ballot);
         else if (!still_stands(ballot))
-            lose_all(ballot);
+            lose_all(ballot, completion->cause);
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
         else
@@ -430,7 +426,7 @@ bool hf_votes_nest(hf_op *op) {
     if (outer == NULL || outer->ballot == NULL || is_kept(outer->ballot))
         return false;
     if (!still_stands(outer->ballot)) {
-        lose_all(outer->ballot);
+        lose_all(outer->ballot, hf_loss_cause(outer));
         return false;
     }
     int64_t now = hf_now(), lease_ms = hold->validity.lease_ms;
@@ -462,9 +458,10 @@ size_t hf_votes_held(const hf_hold *hold) {
 }
 
 void hf_votes_due(hf_hold *hold, int64_t now) {
+    int cause = hf_loss_cause(hold); /* while its end is known: lost votes have none */
     refresh(hold->ballot, false);
     if (now >= hold->validity.deadline) {
-        lose(hold);
+        hf_hold_lose_locked(hold, cause);
         return;
     }
     ask_missing(hold->ballot, now);

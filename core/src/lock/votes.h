@@ -54,7 +54,6 @@ struct hf_ballot {
     /* While holds stand on it: */
     hf_hold *holds;  /* by `beside`: those that nest in the first, too */
     bool doubts;     /* asking whether the others still know theirs: until then it joins nowhere */
-    bool gone;       /* a master does not know a vote any more */
     int64_t join_ms; /* how long after the last time it asks for missing votes */
     int64_t most;    /* votes that join make no hold last longer that is not renewed */
     int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */

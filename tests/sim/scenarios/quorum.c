@@ -1060,6 +1060,40 @@ static void test_a_master_that_has_kept_it_gives_its_vote_again(void **state) {
     hf_lock_close(lock);
 }
 
+/* Also if a master had forgotten the hold long before, and has it again. */
+static void test_a_loss_is_told_with_its_own_cause(void **state) {
+    (void)state;
+    for (int32_t cause = HF_CAUSE_EXPIRED; cause <= HF_CAUSE_GONE; cause++)
+        for (int renew = 0; renew < 2; renew++) {
+            bool ends = cause == HF_CAUSE_EXPIRED && renew;
+            hf_lock *lock = open_lock(
+                ann, "k", NULL,
+                OPTIONS(.lease_ms = 5000, .max_hold_ms = ends ? 7000 : 0,
+                        .renew = renew || cause == HF_CAUSE_UNREACHABLE ? HF_ON : HF_OFF));
+            hf_hold *hold = acquire(lock);
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            servers_command(0, "DEL k");
+            assert_status(hf_hold_check(hold), HF_OK);
+            assert_soon(is_at(0, "k") && has_votes(hold, COUNT_OF_MASTERS));
+            for (int i = 0; i < COUNT_OF_MASTERS && cause == HF_CAUSE_UNREACHABLE; i++)
+                set_fault(i, CUT, true);
+            for (int i = 0; i < 2 && cause == HF_CAUSE_GONE; i++)
+                servers_command(i, "DEL k");
+            if (cause == HF_CAUSE_GONE)
+                assert_status(hf_hold_check(hold), HF_ELOST);
+            for (int64_t until = now_ms() + 8000; hf_hold_state(hold) == HF_STATE_HELD;
+                 sleep_ms(10))
+                assert_true(now_ms() < until);
+            sleep_ms(500);
+            assert_int_equal(hf_hold_cause(hold), cause);
+            for (int i = 0; i < COUNT_OF_MASTERS; i++)
+                set_fault(i, CUT, false);
+            give_back(hold, HF_ELOST);
+            assert_given_back();
+            hf_lock_close(lock);
+        }
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1709,6 +1743,7 @@ int main(int count, char **words) {
         TEST(test_what_all_masters_refuse_is_told_as_refused),
         TEST(test_a_slow_master_that_decides_is_waited_for),
         TEST(test_a_master_that_has_kept_it_gives_its_vote_again),
+        TEST(test_a_loss_is_told_with_its_own_cause),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
