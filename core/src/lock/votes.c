@@ -46,13 +46,18 @@ static bool is_renewed(const struct hf_ballot *ballot) {
     return renewed;
 }
 
-/* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
- * max_hold, or when nothing is owed any more. */
-static void share_renewal(const struct hf_ballot *ballot) {
-    bool renew = is_renewed(ballot);
+/* Return when the last of the holds is over, by its max_hold or by what is owed. */
+static int64_t last_end(const struct hf_ballot *ballot) {
     int64_t last = INT64_MIN;
     for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
         last = hf_later(last, hf_later(hold->validity.end, hold->owed_until));
+    return last;
+}
+
+/* A vote is renewed as long as any of the holds that it carries is, and ends with the last. */
+static void share_renewal(const struct hf_ballot *ballot) {
+    bool renew = is_renewed(ballot);
+    int64_t last = last_end(ballot);
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
         int64_t end = of != NULL && ballot->holds == NULL ? of->validity.end : last;
@@ -200,13 +205,15 @@ bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
 }
 
-/* A vote that joins a hold whose lease was extended is asked for as long. */
+/* A vote that joins a hold whose lease was extended is asked for as long; and for no longer than
+ * the max_hold. */
 static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
-    int64_t left_ms = ballot->op == NULL ? hf_until(ballot->most, hf_now()) : 0;
-    if (left_ms <= of->validity.lease_ms)
-        return;
-    hf_validity_begin(&of->validity, left_ms);
-    hf_validity_extends(&of->validity, left_ms);
+    int64_t now = hf_now(), lease_ms = of->validity.lease_ms;
+    of->validity.end = last_end(ballot);
+    of->validity.lease_ms =
+        hf_validity_ask_ms(&of->validity, now, hf_later(lease_ms, hf_until(ballot->most, now)));
+    if (of->validity.lease_ms > lease_ms)
+        hf_validity_extends(&of->validity, of->validity.lease_ms);
 }
 
 static void vote_ended(hf_call *call, const hf_completion *completion);
@@ -224,9 +231,10 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
     }
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
     hold->vote_floor = floor;
-    ask_as_long(ballot, hold);
     hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
     bool joins = ballot->op == NULL;
+    if (joins)
+        ask_as_long(ballot, hold);
     if (kind == HF_CALL_LINE) {
         how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
         how.until = joins ? HF_NO_DEADLINE : ballot->op->until;

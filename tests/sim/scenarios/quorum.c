@@ -1094,6 +1094,31 @@ static void test_a_loss_is_told_with_its_own_cause(void **state) {
         }
 }
 
+/* Two masters forget the hold, one after the other, just before it ends. */
+static void test_a_vote_that_joins_ends_with_max_hold(void **state) {
+    hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_lock *cats =
+        open_lock(cat, "k", NULL, OPTIONS(.lease_ms = 20000, .renew = HF_ON, .max_hold_ms = 22000));
+    hf_lock *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(cats), *other;
+    int64_t until = now_ms() + 22000;
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    sleep_ms(12000);
+    for (int which = 1; which < COUNT_OF_MASTERS; which++) {
+        servers_command(which, "DEL k");
+        assert_status(hf_hold_check(hold), HF_OK);
+        assert_soon(is_at(which, "k") && has_votes(hold, COUNT_OF_MASTERS));
+    }
+    hf_client_abandon(cat);
+    assert_status(hf_lock_acquire(bens, 30000, &other), HF_OK);
+    assert_in_range(now_ms(), until - 1000, until + 3000);
+    give_back(other, HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(cats);
+    hf_lock_close(bens);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1744,6 +1769,7 @@ int main(int count, char **words) {
         TEST(test_a_slow_master_that_decides_is_waited_for),
         TEST(test_a_master_that_has_kept_it_gives_its_vote_again),
         TEST(test_a_loss_is_told_with_its_own_cause),
+        TEST(test_a_vote_that_joins_ends_with_max_hold),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
