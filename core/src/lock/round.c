@@ -134,10 +134,9 @@ static void polled(hf_call *call, const hf_completion *completion) {
 
 void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
     hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, of, polled, mine);
-    hf_status status = HF_ENOMEM;
     hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
-    if (call != NULL)
-        status = start_one(mine->kind, of, duration_ms, hf_call_number(call));
+    hf_status status = call != NULL ? start_one(mine->kind, of, duration_ms, hf_call_number(call))
+                                    : hf_fail(HF_ENOMEM, "no memory");
     if (status == HF_OK) {
         mine->calls[at] = call;
         return;

@@ -1119,6 +1119,31 @@ static void test_a_vote_that_joins_ends_with_max_hold(void **state) {
     hf_lock_close(bens);
 }
 
+/* And not why another call of this thread had failed. */
+static void test_a_renewal_without_memory_says_so(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    int lacking = 0;
+    (void)state;
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 100; n++) {
+        alarm(200);
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        assert_status(hf_hold_release(NULL), HF_EINVAL);
+        sim_set.no_memory = 0.3;
+        hf_status status = hf_hold_renew(hold);
+        sim_set.no_memory = 0;
+        lacking += status == HF_ENOMEM;
+        if (status == HF_ENOMEM)
+            assert_non_null(strstr(hf_error_message(), "no memory"));
+        give_back(hold, HF_OK);
+        assert_given_back();
+    }
+    sim_may_lack_memory(sim_self(), false);
+    assert_true(lacking > 0);
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------- Rows of docs/quorum.md */
 
 static bool is_free_at(int which) { return !is_at(which, "k"); }
@@ -1770,6 +1795,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_has_kept_it_gives_its_vote_again),
         TEST(test_a_loss_is_told_with_its_own_cause),
         TEST(test_a_vote_that_joins_ends_with_max_hold),
+        TEST(test_a_renewal_without_memory_says_so),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_request_that_comes_after_the_release_holds_nothing),
         TEST(test_a_vote_that_comes_during_a_keep_does_not_outlast_it),
