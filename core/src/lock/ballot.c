@@ -16,8 +16,7 @@
 /* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
 #define RECHECK_MS 1000
 #define STOOD_BACK_MS 50
-/* The head of the line asks again after 1, 2, 4 … ms, up to this; and so often before it lets go.
- */
+/* The head of the line asks again after 1, 2, 4 … ms, up to this; so often before it lets go. */
 #define HEAD_MS 64
 #define HEAD_ROUNDS 8
 #define HEAD_MAX_MS 1000
@@ -286,8 +285,7 @@ static void step(struct hf_ballot *ballot) {
             hf_vote *of = &ballot->votes[i];
             if (of->hold == NULL || of->hold->fence >= ballot->fence)
                 continue;
-            hf_call_abandon(
-                &of->asking); /* for another fence: its answer says nothing of this one */
+            hf_call_abandon(&of->asking); /* its answer is about another fence */
             hf_vote_confirm(ballot, i);
         }
     }

@@ -72,9 +72,7 @@ void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
 int64_t hf_master_patience_ms(const hf_master *master) {
     int64_t most_ms = master->client->transport->connect_ms;
     int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
-    if (ms < SILENT_MS)
-        ms = SILENT_MS;
-    return ms < most_ms ? ms : most_ms;
+    return hf_earlier(hf_later(ms, SILENT_MS), most_ms);
 }
 
 int64_t hf_master_silent_at(const hf_client *client, size_t at) {

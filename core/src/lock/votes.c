@@ -10,8 +10,7 @@
 #include "lock/renewal.h"
 #include "lock/thread.h"
 
-/* A vote that is missing while the lock is held is asked for after this, and then each time later.
- */
+/* A vote that a hold lacks is asked for after this, and then each time later. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
 /* In the line of a master that misses it, the hold stands before all that wait. */
@@ -410,10 +409,8 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
 
 /* Each hold has what its votes have, whatever the majority has said. */
 static void lengthened(void *context, hf_status status) {
-    const hf_hold *hold = context;
     (void)status;
-    if (hold->ballot != NULL)
-        refresh(hold->ballot, true);
+    hf_votes_count(context, true);
 }
 
 /* The shortest lease that a vote is renewed for. */
@@ -477,10 +474,6 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
     hf_renewal_plan_locked(hold);
 }
 
-static void owe(hf_hold *hold, int64_t until) {
-    hold->owed_until = hf_later(hold->owed_until, until);
-}
-
 /* The last hold is gone, which was to keep them. */
 static void keep_owed(const struct hf_ballot *ballot, int64_t left_ms) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
@@ -510,7 +503,7 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
         hf_votes_free(ballot, owes ? HF_PARTING_ENDS : how);
         return;
     }
-    owe(ballot->holds, hold->owed_until);
+    ballot->holds->owed_until = hf_later(ballot->holds->owed_until, hold->owed_until);
     share_renewal(ballot);
     if (ballot->doubts) { /* on behalf of that hold, which hears no answer now */
         ballot->doubts = false;
@@ -535,16 +528,12 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
         return HF_OK;
     }
     hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
-    if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
-        /* Others nest in it, or it in another, and these have the votes. */
-        if (kind == HF_ROUND_KEEP)
-            owe(outer, hf_after(hf_now(), duration_ms));
-        hf_votes_leave(hold, HF_PARTING_ENDS);
-        told(context, HF_OK);
-        return HF_OK;
-    }
     int64_t owed_ms = hf_until(hold->owed_until, hf_now());
-    if (kind == HF_ROUND_RELEASE && owed_ms > 0) {
+    bool owes = kind == HF_ROUND_KEEP && outer != NULL;
+    if (owes)
+        outer->owed_until = hf_later(outer->owed_until, hf_after(hf_now(), duration_ms));
+    /* Others nest in it, or it in another, and these have the votes; or what nested is kept. */
+    if (owes || (kind == HF_ROUND_RELEASE && (outer != NULL || owed_ms > 0))) {
         hf_votes_leave(hold, HF_PARTING_BACK);
         told(context, HF_OK);
         return HF_OK;
@@ -566,11 +555,10 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
         else if (kind == HF_ROUND_RELEASE)
             hf_round_await(round, i, &of->asking);
     }
-    if (kind == HF_ROUND_RELEASE) {
+    if (kind == HF_ROUND_RELEASE)
         hf_votes_leave(hold, HF_PARTING_ENDS);
-    } else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE) {
+    else if (kind == HF_ROUND_EXTEND || kind == HF_ROUND_REPLACE)
         refresh(ballot, false); /* a shorter lease counts at once */
-    }
     hf_round_judge(round);
     return HF_OK;
 }
@@ -583,10 +571,10 @@ void hf_votes_count(const hf_hold *hold, bool lengthens) {
 void hf_votes_close(struct hf_ballot *ballot) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
-        if (of == NULL || ballot->holds->owed_until <= of->keeps_until)
+        if (of == NULL)
             continue;
         HF_HOLDING_CLIENT(of->client);
-        of->keeps_until = ballot->holds->owed_until;
+        of->keeps_until = hf_later(of->keeps_until, ballot->holds->owed_until);
     }
     hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_STAYS);
     ballot->doubts = false;
