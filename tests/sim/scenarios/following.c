@@ -115,9 +115,8 @@ static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void 
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
     sleep_ms(3000);
     servers_fail_over(false);
-    sleep_ms(15000);
+    assert_int_equal(completion_within(patient, 15000).kind, HF_KIND_RENEWAL);
     assert_int_not_equal(master(), before);
-    assert_status(completion_within(patient, 0).status, HF_OK);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
