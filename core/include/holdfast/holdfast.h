@@ -1631,11 +1631,11 @@ HF_API hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t 
 
 /**
  * Cancel a started acquire. Its completion still follows: HF_ECANCELED with nothing left behind, or
- * HF_OK with the hold if the lock was already acquired.
+ * HF_OK with the hold if the lock was already acquired; once the replicas have confirmed it or it
+ * has its whole lease, if it waits for that.
  *
  * @retval HF_OK        Its completion follows, or is on the queue.
- * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue, or follows
- *                      once the replicas have confirmed it or it has its whole lease.
+ * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue, or was read.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.

@@ -771,7 +771,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
     hf_op with = {.told = tell_acquired,
                   .keeps = (flags & HF_ACQUIRE_KEEP) != 0,
                   .holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0,
-                  .news = hf_news_new(&(hf_completion){0})};
+                  .news = hf_news_new(&(hf_completion){.kind = HF_KIND_ACQUIRE})};
     if (with.news == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_status status = hf_started_locked(client, number, with.news);
@@ -830,14 +830,16 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
         return status;
     HF_HOLDING_CLIENT(client);
     const hf_news *news = hf_news_find_locked(client, op_number);
-    hf_op *op = news != NULL ? news->op : NULL;
-    if (op == NULL || (op->queue == NULL && op->ballot == NULL))
-        status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
-    else if (op->ballot != NULL)
+    if (news == NULL || news->completion.kind != HF_KIND_ACQUIRE)
+        return hf_fail(HF_ENOTHELD, "no such acquire is under way");
+    hf_op *op = news->op;
+    if (op == NULL) /* it gives back the first of several */
+        return HF_OK;
+    if (op->ballot != NULL)
         client->quorum->ways->cancel(op);
+    else if (op->queue == NULL) /* it is confirmed, and may be one of several */
+        op->canceled = true;
     else if (!op->canceled)
         withdraw_op(op, HF_ECANCELED);
-    if (op != NULL && status == HF_ENOTHELD) /* it is confirmed, and may be one of several */
-        op->canceled = true;
-    return status;
+    return HF_OK;
 }

@@ -354,7 +354,7 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
                     .count = count};
     for (size_t i = 0; i < count && status == HF_OK; i++) {
         mine->turns[i] = turns[i].at;
-        mine->news[i] = hf_news_new(&(hf_completion){0});
+        mine->news[i] = hf_news_new(&(hf_completion){.kind = HF_KIND_ACQUIRE});
         const hf_acquire_options *chosen = options != NULL ? options[i] : NULL;
         status = mine->news[i] != NULL ? hf_acquire_prepare(locks[i], &caller, timeout_ms, chosen,
                                                             &mine->flags[i], &mine->holds[i])

@@ -652,10 +652,15 @@ static void test_of_several_a_cancel_counts_while_one_is_confirmed(void **state)
     proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
     give_back(holds[0], HF_OK);
     assert_soon(atomic_load(&way->mishaps) == 1);
-    assert_status(hf_op_cancel(client, 1), HF_ENOTHELD); /* a completion follows */
+    assert_status(hf_op_cancel(client, 1), HF_OK);
+    proxy_next(way, HOLD_REQUEST, hf_script_release.sha1);
+    atomic_store(&way->holds_request, false);
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    assert_status(hf_op_cancel(client, 2), HF_OK); /* it is given back first */
     atomic_store(&way->holds_request, false);
     for (int i = 0; i < 2; i++)
         assert_status(next_of(client).status, HF_ECANCELED);
+    assert_status(hf_op_cancel(client, 1), HF_ENOTHELD);
     assert_soon(NUMBER("EXISTS a") == 0 && queued("b") == 0);
     give_back(holds[1], HF_OK);
     for (int i = 0; i < 2; i++) {
