@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import sys
 import weakref
 from collections.abc import Awaitable, Callable, Generator
@@ -349,11 +350,10 @@ async def ends(
         # The last first: until that has ended too, the loop may be closed with nothing taken.
         told = [(call, *await call.wait()) for call in reversed(calls)][::-1]
     except asyncio.CancelledError:
-        ended = not notices.cancel(number)
         releases = []
-        for at, call in enumerate(calls):
-            _, handle = await call.insist(ended)
-            notices.forget(number + at)
+        for each, call in enumerate(calls, number):
+            _, handle = await call.insist(functools.partial(notices.cancel, each))
+            notices.forget(each)
             if handle is not None:  # it got the lock just before
                 with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
                     releases.append(_release(notices, handle))

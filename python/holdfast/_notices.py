@@ -66,21 +66,25 @@ class Call:
         self.taken()
         return self.outcome
 
-    async def insist(self, ended: bool = False) -> tuple[int, _holdfast.Hold | None]:
+    async def insist(
+        self, ended: Callable[[], bool] = lambda: True
+    ) -> tuple[int, _holdfast.Hold | None]:
         """Wait for the end, even if the task is cancelled meanwhile.
 
-        ended  It has ended, or soon will: its completion may have been lost, because a signal
-               handler raised where it was handed on, and is not waited for without a limit.
+        ended  Says, now and with each cancellation, whether it has ended, or soon will: its
+               completion may have been lost, because a signal handler raised where it was handed
+               on, and is not waited for without a limit.
         """
-        limit = self._loop.call_later(_ANSWERS, self.end, _holdfast.HF_ECANCELED, None)
-        if not ended:
-            limit.cancel()
+        limit: asyncio.TimerHandle | None = None
         while self.outcome is None:
+            if limit is None and ended():
+                limit = self._loop.call_later(_ANSWERS, self.end, _holdfast.HF_ECANCELED, None)
             if self._ended.cancelled():
                 self._ended = self._loop.create_future()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ended
-        limit.cancel()
+        if limit is not None:
+            limit.cancel()
         self.taken()
         return self.outcome
 
@@ -189,9 +193,10 @@ class Notices:
             ready.poll(min(left * 1000, 50))  # another thread may drain it
 
     def cancel(self, number: int) -> bool:
-        """Cancel an acquire; its completion still comes. False: it has ended."""
-        with contextlib.suppress(LockError):
+        """Cancel an acquire, whose completion still comes; say whether it has ended already."""
+        try:
             self.core.hf_op_cancel(self._client, number)
+        except LockError:
             return True
         return False
 

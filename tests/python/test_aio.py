@@ -21,7 +21,7 @@ import uvloop
 
 import holdfast
 from conftest import Server, Thread, elsewhere, held, queue, until
-from holdfast import _notices
+from holdfast import _holdfast, _notices
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -847,38 +847,61 @@ def test_a_client_that_closes_ends_the_waits_of_tasks(
 
 
 class Interrupted:
-    """A core in which a signal handler raises as the end of an acquire is handed on."""
+    """A core in which a signal handler raises as the end of an acquire or release is handed on."""
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, which: str) -> None:
         self._core = core
+        self._which = which
         self.lost: list[Any] = []
+        self.task: asyncio.Task[Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
     def hf_client_next(self, client: Any) -> Any:
         told = self._core.hf_client_next(client)
-        if told[4] is not None and not self.lost:
+        won = told[4] is not None
+        if won and self._which == "released" and self.task is not None:
+            self.task.cancel()
+        meets = {
+            "won": won,
+            "cancelled": told[1] == _holdfast.HF_ECANCELED,
+            "released": told[0] == _holdfast.HF_KIND_RELEASE,
+        }
+        if meets[self._which] and not self.lost:
             self.lost.append(told)
             raise SystemExit(143)
         return told
 
 
+@pytest.mark.parametrize("which", ["won", "cancelled", "released"])
 def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
-    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
     client = holdfast.connect(server.tcp)
-    client._notices_here().core = Interrupted(client._core)
+    core: Any = Interrupted(client._core, which)
+    client._notices_here().core = core
+    with holdfast.connect(server.tcp) as other:
+        theirs = other.lock(name)
 
-    async def main() -> None:
-        await client.aio.lock(name).acquire()
+        async def main() -> None:
+            core.task = asyncio.create_task(client.aio.lock(name).acquire())
+            if which == "cancelled":
+                while not theirs.inspect().waiters:
+                    await asyncio.sleep(0.005)
+                core.task.cancel()
+            await core.task
+            await asyncio.sleep(60)
 
-    with pytest.raises(SystemExit):
-        asyncio.run(main())
-    client.close()
-    with holdfast.connect(server.tcp) as client:
-        assert not client.lock(name).locked()
+        if which == "cancelled":
+            theirs.acquire()
+        with pytest.raises(SystemExit):
+            asyncio.run(main())
+        client.close()
+        if which == "cancelled":
+            theirs.release()
+        assert not theirs.locked()
 
 
 def test_a_client_that_closes_releases_the_holds_of_tasks(

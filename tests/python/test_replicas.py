@@ -10,6 +10,7 @@ import redis
 
 import holdfast
 from conftest import Server
+from holdfast import _notices
 
 
 def test_too_few_replicas_are_told_of(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
@@ -39,6 +40,24 @@ def test_a_task_is_told_of_too_few_replicas(
         assert not raw.exists(name)
         task = asyncio.create_task(lock.acquire())
         await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises((asyncio.CancelledError, holdfast.LockNotReplicated)):
+            await task
+        assert not raw.exists(name)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_waits_for_the_replicas_and_leaves_nothing(
+    client: holdfast.Client, name: str, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
+
+    async def main() -> None:
+        lock = client.aio.lock(name, lease=60, replicas=1, replica_timeout=2)
+        task = asyncio.create_task(lock.acquire())
+        while not raw.exists(name) and not task.done():
+            await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises((asyncio.CancelledError, holdfast.LockNotReplicated)):
             await task
