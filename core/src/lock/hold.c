@@ -619,14 +619,14 @@ static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
     return perform_held(&mine, number);
 }
 
-static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t number) {
+hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
     operation mine = {.hold = hold,
                       .kind = HF_KIND_RENEWAL,
                       .begin = begin_extension,
                       .duration_ms = duration_ms,
                       .replaces = (flags & HF_EXTEND_REPLACE) != 0};
     hf_status status = check_extension(hold, duration_ms, flags);
-    return status == HF_OK ? perform_held(&mine, number) : status;
+    return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
 hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, HF_ON_THIS_THREAD); }
@@ -640,11 +640,7 @@ hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, HF_ON
 hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_RENEW_LOOK, op); }
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    return extend(hold, duration_ms, flags, HF_ON_THIS_THREAD);
-}
-
-hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
-    return extend(hold, duration_ms, flags, op);
+    return hf_hold_extend_start(hold, duration_ms, flags, HF_ON_THIS_THREAD);
 }
 
 /* -------------------------------------------------------- Several masters */
@@ -821,7 +817,7 @@ static hf_status check_keep(const hf_hold *hold, int64_t duration_ms, const char
                : HF_OK;
 }
 
-static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
+hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
     operation mine = {.hold = hold,
                       .kind = HF_KIND_RELEASE,
                       .begin = begin_keep,
@@ -831,15 +827,11 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
     hf_status status = check_keep(hold, duration_ms, "");
     if (status != HF_OK)
         return status;
-    return duration_ms > 0 ? perform_held(&mine, number) : hf_hold_leave(hold, NULL, number);
+    return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
-    return keep(hold, duration_ms, HF_ON_THIS_THREAD);
-}
-
-hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
-    return keep(hold, duration_ms, op);
+    return hf_hold_keep_start(hold, duration_ms, HF_ON_THIS_THREAD);
 }
 
 void hf_hold_take_up(hf_hold *hold) {
@@ -873,19 +865,17 @@ static int64_t least_left_ms(const hf_hold *hold) {
     return hf_hold_state_now(hold, now) == HF_STATE_HELD ? left_ms : 0;
 }
 
-static hf_status release(hf_hold *hold, int64_t number) {
-    int tries = number == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    int tries = op == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
     for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
-        hf_status status = keep(hold, left_ms, number);
+        hf_status status = hf_hold_keep_start(hold, left_ms, op);
         if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }
-    return hf_hold_leave(hold, NULL, number);
+    return hf_hold_leave(hold, NULL, op);
 }
 
-hf_status hf_hold_release(hf_hold *hold) { return release(hold, HF_ON_THIS_THREAD); }
-
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, op); }
+hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF_ON_THIS_THREAD); }
 
 /* -------------------------------------------------------------- Handing over */
 
