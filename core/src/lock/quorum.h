@@ -105,8 +105,7 @@ typedef struct hf_gathering {
     int references; /* the caller's, and one of each thread */
     int answers;    /* wakes the caller */
     bool over;      /* no thread hears what is answered now */
-    bool
-        needs_all; /* the caller's before the run: it waits for all, also for those that are late */
+    bool needs_all; /* the caller's before the run: it waits for those that are late, too */
     size_t masters;
     hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
     hf_heard from[HF_MASTERS_MAX];
