@@ -49,11 +49,27 @@ static int index_of(long long port) {
     return 0;
 }
 
-/* Whoever is master has the others as replicas; a demoted one is told after eight seconds. */
+/* Does that sentinel believe that a replica is a master? It would demote it, also if it has been
+ * promoted since. */
+static bool would_demote(int sentinel) {
+    const redisReply *replicas = tell(sentinels[sentinel], "SENTINEL REPLICAS mine");
+    for (size_t i = 0; i < replicas->elements; i++) {
+        const redisReply *words = replicas->element[i];
+        for (size_t j = 0; j + 1 < words->elements; j += 2)
+            if (strcmp(words->element[j]->str, "role-reported") == 0 &&
+                strcmp(words->element[j + 1]->str, "master") == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Whoever is master has the others as replicas; a demoted one is told after eight seconds, by each
+ * sentinel. */
 static void settle(void) {
-    int64_t until = now_ms() + 30000;
+    int64_t until = now_ms() + 40000;
     for (int i = 0; i < NODES; i++)
-        while (!role_is(nodes[i], nodes[i] == master_port() ? "master" : "slave")) {
+        while (!role_is(nodes[i], nodes[i] == master_port() ? "master" : "slave") ||
+               would_demote(i)) {
             assert_true(now_ms() < until);
             sleep_ms(10);
         }
