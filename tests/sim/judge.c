@@ -204,7 +204,8 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
     judge_acquired++;
     if (servers_independent()) {
         int64_t own = ballot;
-        if (store_votes(key, ballot) == 0) { /* it nests, in a hold that is not told yet */
+        /* It nests, in a hold that is not told yet; if its votes have not been taken away. */
+        if (store_votes(key, ballot) == 0 && began > jumped_at) {
             ballot = store_ballot(key, fence, ballot);
             began = waited_since(key, began);
         }
