@@ -173,23 +173,29 @@ static void test_a_claim_finds_that_only_a_late_copy_has_the_lock(void **state) 
     hf_lock_close(theirs);
 }
 
-static void test_a_claim_learns_that_another_hold_nests_in_its_own(void **state) {
-    (void)state;
-    hf_lock *lock = open_lock(client, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
-            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+/* Acquire for "me", and return the hold that the message of a release grants. */
+static hf_hold *granted_to_me(hf_lock *lock, hf_lock *theirs) {
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, "me", 2, 20000, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
     give_back(hold, HF_OK);
     hf_completion done = next_of(client);
     assert_status(done.status, HF_OK);
-    hold = held(lock);
-    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(done.hold));
-    assert_in_range(hf_hold_remaining_ms(done.hold), 0, 3000);
+    return done.hold;
+}
+
+static void test_a_claim_learns_that_another_hold_nests_in_its_own(void **state) {
+    (void)state;
+    hf_lock *lock = open_lock(client, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *mine = granted_to_me(lock, theirs);
+    hf_hold *hold = held(lock);
+    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(mine));
+    assert_in_range(hf_hold_remaining_ms(mine), 0, 3000);
     sleep_ms(2000);
-    assert_in_range(hf_hold_remaining_ms(done.hold), 50000, 60000);
+    assert_in_range(hf_hold_remaining_ms(mine), 50000, 60000);
     give_back(hold, HF_OK);
-    give_back(done.hold, HF_OK);
+    give_back(mine, HF_OK);
     hf_lock_close(lock);
     hf_lock_close(theirs);
 }
@@ -199,15 +205,10 @@ static void test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nes
     hf_lock *lock = open_lock(client, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
             *inner = open_lock(other, "k", "me", OPTIONS(.lease_ms = 60000, .renew = HF_ON)),
             *theirs = lease_lock(other, "k", 60000, HF_OFF);
-    hf_hold *hold = held(theirs);
-    assert_status(hf_lock_acquire_start(lock, "me", 2, 20000, NULL, 1), HF_OK);
-    assert_soon(queued("k") == 1);
-    give_back(hold, HF_OK);
-    hf_completion done = next_of(client);
-    assert_status(done.status, HF_OK);
-    hold = held(inner);
-    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(done.hold));
-    hf_hold_close(done.hold);
+    hf_hold *mine = granted_to_me(lock, theirs);
+    hf_hold *hold = held(inner);
+    assert_int_equal(hf_hold_fence(hold), hf_hold_fence(mine));
+    hf_hold_close(mine);
     give_back(hold, HF_OK);
     sleep_ms(1000);
     assert_in_range(NUMBER("PTTL k"), 50000, 60000);
