@@ -136,7 +136,10 @@ void judge_jumped(const char *key) {
     for (belief *b = beliefs; b != NULL; b = b->next) {
         if (key != NULL && strcmp(b->key, key) != 0)
             continue;
-        b->taken |= b->had & ~store_votes(b->key, b->ballot);
+        unsigned votes = store_votes(b->key, b->ballot), taken = b->had & ~votes;
+        b->taken |= taken;
+        /* A young master may know another's vote: it stands in for none that was taken. */
+        b->excused = b->excused || (taken != 0 && !store_is_majority(votes));
         look_at(b);
     }
 }
