@@ -546,6 +546,8 @@ class Client(Bound):
     def ping(self) -> None:
         """Ask every server whether it answers, in a Cluster each master: for a health check.
 
+        Of several masters a majority must answer; survey() shows each of them.
+
         Raises ConnectError, AuthenticationError, ServerError, ProtocolError, ClosedError. Blocks
         for one connect_timeout for each server at most.
         """

@@ -156,7 +156,10 @@ class ProtocolError(LockError):
 
 
 class UnsupportedError(LockError):
-    """The server is too old or of the wrong kind, or the URL's scheme is not supported."""
+    """The server is too old or of the wrong kind, or the URL's scheme is not supported.
+
+    Or the client has several masters, which cannot do this.
+    """
 
 
 class OutcomeUnknown(LockError):

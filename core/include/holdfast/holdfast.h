@@ -96,7 +96,10 @@ enum {
     HF_ESERVER = 12,
     /** The server does not speak the Redis protocol, or its answer makes no sense. */
     HF_EPROTOCOL = 13,
-    /** The server is too old or of the wrong kind, or the URL's scheme is not supported. */
+    /**
+     * The server is too old or of the wrong kind, the URL's scheme is not supported, or a quorum of
+     * masters cannot do this. Nothing was done.
+     */
     HF_EUNSUPPORTED = 14,
     /** The client is closed. */
     HF_ECLOSED = 15,
@@ -325,12 +328,13 @@ HF_API const char *hf_client_warning(const hf_client *client);
 
 /**
  * Send a PING to every server that the client uses (in a Cluster, each master) and wait for the
- * answers. For health checks.
+ * answers. For health checks. The masters of a quorum are asked at once.
  *
- * @param[out] servers_out  The number of servers pinged, one after the other; may be NULL.
- * @retval HF_OK  All servers answered.
- * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EINVAL, HF_ECLOSED, HF_EFORKED,
- *         HF_ENOMEM   A server did not answer; the servers after it were not pinged.
+ * @param[out] servers_out  The number of servers that answered; may be NULL.
+ * @retval HF_OK  All servers answered; of a quorum, a majority.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EUNSUPPORTED, HF_EINVAL, HF_ECLOSED,
+ *         HF_EFORKED, HF_ENOMEM   A server did not answer; without a quorum, the servers after it
+ *         were not pinged.
  *
  * Threads:  any.   Blocks: one round trip to each, connect_timeout_ms at most.   Since: 0.1.
  */
@@ -627,7 +631,7 @@ typedef struct hf_lock_options {
     /**
      * With HF_SHARED: the lock is acquired only while fewer than `permits` shared holds exist, so
      * that equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: no limit, as for
-     * readers. No effect with HF_EXCLUSIVE.
+     * readers. Refused with HF_EXCLUSIVE.
      *
      * If a limit is stored with the name, a handle that says another number is refused with
      * HF_ELIMIT, and one that says 0 follows the stored one, from then on even if the server loses
@@ -691,6 +695,7 @@ typedef struct hf_lock_options {
  * @param[out] lock_out  The lock; close it with hf_lock_close().
  * @retval HF_OK
  * @retval HF_EINVAL  The name, the owner or an option is wrong.
+ * @retval HF_EUNSUPPORTED  A quorum has no shared holds, replicas, heal or endless leases.
  * @retval HF_ECLOSED, HF_EFORKED, HF_ENOMEM
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -723,14 +728,15 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_ELOST      The lock has the replicas option, or HF_ACQUIRE_WHOLE was given, and the
  *                       lease ended before that was confirmed. Not held.
  * @retval HF_ETIMEOUT   Other owners kept the lock. Nothing is left on the server.
- * @retval HF_EINVAL     timeout_ms is below -1. Not held.
+ * @retval HF_EINVAL     timeout_ms is below -1, or the masters of the quorum have another list of
+ *                       masters. Not held.
  * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.
  * @retval HF_ELIMIT     The number of permits, or the weight, is not that of the stored limit.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, unknown to any caller, until the
  *                       lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait, or the thread's brake was pulled.
  * @retval HF_EREPLICAS  Too few replicas confirmed the lock in time. It was released again.
- * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED,
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EUNSUPPORTED, HF_ECLOSED,
  *         HF_EFORKED, HF_ENOMEM   Not held.
  *
  * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms, plus replica_timeout_ms if
@@ -767,7 +773,7 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
-    /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _HOLDS, _WHOLE. */
+    /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _HOLDS, _WHOLE; for hf_once_begin() also _AT_MOST_ONCE. */
     uint32_t flags;
     /** Milliseconds, or HF_NEVER; default: the lock's lease_ms. */
     int64_t lease_ms;
@@ -1239,7 +1245,8 @@ HF_API hf_status hf_hold_release(hf_hold *hold);
 /**
  * Renew the hold: extend it to its whole lease, counted from now. Never shortens it.
  *
- * @retval HF_OK        It lasts at least one lease, counted from before this call.
+ * @retval HF_OK        It lasts at least one lease, counted from before this call, or until
+ *                      max_hold_ms ends it.
  * @retval HF_ENOTHELD  It was released before.
  * @retval HF_ELOST     It is lost: its lease ended, or its key was taken away.
  * @retval HF_EUNKNOWN  The answer was lost; it lasts at least as long as before.
@@ -1259,6 +1266,7 @@ HF_API hf_status hf_hold_renew(hf_hold *hold);
  * instead, which may be shorter, and later renewals use duration_ms as its lease.
  *
  * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with HF_EXTEND_REPLACE also HF_NEVER.
+ * @retval HF_EUNSUPPORTED   HF_NEVER, of a quorum. The hold is unchanged.
  * @retval HF_EINVAL, and every status of hf_hold_renew().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
@@ -1349,6 +1357,7 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  *                      lost: it may still shorten the lease. Or the answer of this call was lost.
  *                      The hold is unchanged.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not handed over. The hold is unchanged.
+ * @retval HF_EUNSUPPORTED   The servers are a quorum. The hold is unchanged.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
  * @retval HF_ECLOSED, HF_EFORKED
  *
@@ -1412,6 +1421,7 @@ HF_API hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms);
  * @retval HF_OK
  * @retval HF_EINVAL    The bytes are not a token, or the token's hold has the other mode.
  * @retval HF_ELOST     Its lease ended before, or it was released.
+ * @retval HF_EUNSUPPORTED   The servers are a quorum.
  * @retval HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED, HF_EFORKED,
  *         HF_ENOMEM   Not adopted; the call may be repeated.
  *
@@ -1690,6 +1700,7 @@ enum {
  * @retval HF_EFAILED    The call failed, with an error that is kept.
  * @retval HF_EOUTCOME   The call began, and its outcome is unknown.
  * @retval HF_EMISMATCH  The record is of other arguments, or of the other mode.
+ * @retval HF_EUNSUPPORTED  The servers are a quorum.
  * @retval others        As hf_lock_acquire_as().
  *
  * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
@@ -1817,6 +1828,7 @@ HF_API hf_status hf_view_once(const hf_view *view, hf_once_info *info);
  * @param[out] hold_out  A handle for hf_once_outcome() and hf_hold_result(), which holds nothing.
  *                       Close it with hf_hold_close().
  * @retval HF_OK      hf_once_outcome() has the answer, which may be HF_ONCE_NONE.
+ * @retval HF_EUNSUPPORTED  The servers are a quorum.
  * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED, HF_EFORKED,
  *         HF_ENOMEM
  *
@@ -1847,6 +1859,7 @@ HF_API hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out);
  * @retval HF_ENOTHELD  There is no record with that fence.
  * @retval HF_EBUSY     The call is in progress. Nothing was done.
  * @retval HF_ESETTLED  The call is done or settled already. Nothing was done.
+ * @retval HF_EUNSUPPORTED  The servers are a quorum.
  * @retval others       As hf_lock_break().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.

@@ -425,10 +425,11 @@ public interface HoldfastClient extends AutoCloseable {
     ClientStats stats();
 
     /**
-     * Asks every server whether it answers, in a Cluster each master: for a health check. Takes one
-     * connect timeout for each server at most.
+     * Asks every server whether it answers, in a Cluster each master: for a health check. Of
+     * several masters a majority must answer; {@link #survey} shows each of them. Takes one connect
+     * timeout for each server at most.
      *
-     * @throws ConnectionFailedException if one cannot be reached
+     * @throws ConnectionFailedException if a server cannot be reached, or a majority of the masters
      * @throws ServerException if one answers with an error
      * @throws ClosedException if the client is closed
      */

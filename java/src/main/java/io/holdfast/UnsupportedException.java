@@ -1,6 +1,9 @@
 package io.holdfast;
 
-/** The server is too old or of the wrong kind, or the URL's scheme is not supported. */
+/**
+ * The server is too old or of the wrong kind, the URL's scheme is not supported, or several masters
+ * cannot do this.
+ */
 public final class UnsupportedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
