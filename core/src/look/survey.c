@@ -213,7 +213,7 @@ static void look_at_replicas(survey *of) {
     if (strcmp(least, "0") == 0)
         find(of, HF_FINDING_NOTE, "replicas",
              "%lld, and min-replicas-to-write 0: a master that is cut off from them goes on "
-             "granting locks; set it to 1",
+             "granting locks; with two replicas or more, set it to 1",
              (long long)replicas);
     else
         find(of, HF_FINDING_GOOD, "replicas", "%lld%s%s", (long long)replicas,
