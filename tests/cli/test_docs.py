@@ -46,7 +46,7 @@ def test_an_example_runs(line: str, cli: Program, raw: redis.Redis, tmp_path: Pa
         command.write_text(f"#!/bin/sh\necho ran {name} {fence}\n")
         command.chmod(0o755)
     line = line.replace("/usr/local/bin/", "").replace("holdfast top", "holdfast top -b -n 1")
-    line = re.sub("bench( +#)", r"bench --seconds 200ms\1", line)
+    line = re.sub(r"(bench(?: --name \S+)?)( +#)", r"\1 --seconds 200ms\2", line)
     tmp_path.joinpath("holdfast").symlink_to(PROGRAM)
     path = f"{tmp_path}:{cli.environment['PATH']}"
     done = subprocess.run(
