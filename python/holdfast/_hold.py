@@ -283,13 +283,14 @@ class Hold(BaseHold):
     def renew(self) -> None:
         """Make the hold last its whole lease again, counted from now. One round trip.
 
-        Raises LockNotOwnedError if it was released, LockLost if it is lost; after any other
-        LockError it lasts at least as long as before.
+        It never shortens the hold, and never passes its max_hold. Raises LockNotOwnedError if it
+        was released, LockLost if it is lost; after any other LockError it lasts at least as long as
+        before.
         """
         self._core.hf_hold_renew(self._handle)
 
     def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
-        """Make the hold last that many seconds longer. One round trip.
+        """Make the hold last that many seconds longer, but not past its max_hold. One round trip.
 
         With replace it lasts exactly that many seconds from now instead, which may be shorter;
         later renewals use that as its lease, and None means that it never ends. Raises ValueError

@@ -37,9 +37,8 @@ public final class ClientOptions {
     /**
      * The defaults.
      *
-     * @return two seconds to connect, two seconds for each answer, 16 idle connections, 16 in use
-     *     to each node at once, a keep-alive of 15 seconds, the name "holdfast", and the close at
-     *     the JVM's exit
+     * @return two seconds to connect, two seconds for each answer, a keep-alive of 15 seconds, the
+     *     name "holdfast", and the close at the JVM's exit
      */
     public static ClientOptions defaults() {
         return DEFAULTS;

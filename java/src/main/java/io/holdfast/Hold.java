@@ -86,7 +86,8 @@ public interface Hold extends AutoCloseable {
     void check();
 
     /**
-     * Makes the hold last its whole lease again, counted from now. Never shortens it.
+     * Makes the hold last its whole lease again, counted from now, but not past {@link
+     * LockOptions#maxHold}. Never shortens it.
      *
      * @throws LockNotHeldException if it was released before
      * @throws LockLostException if its lease ended, or its key was taken away
@@ -97,7 +98,7 @@ public interface Hold extends AutoCloseable {
     void renew();
 
     /**
-     * Makes the hold last longer.
+     * Makes the hold last longer, but not past {@link LockOptions#maxHold}.
      *
      * @param duration how much longer: 10 milliseconds to 10 years, rounded up to milliseconds
      * @throws IllegalArgumentException if the duration is out of these bounds

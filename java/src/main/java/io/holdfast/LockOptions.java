@@ -13,7 +13,7 @@ import java.util.function.Consumer;
  * How a lock is held. Immutable: every method returns new options.
  *
  * <pre>{@code
- * client.lock("report", LockOptions.defaults().lease(Duration.ofMinutes(2)).renew(true))
+ * client.lock("report", LockOptions.defaults().maxHold(Duration.ofHours(1)).reentrant(false))
  * }</pre>
  */
 public final class LockOptions {

@@ -15,10 +15,10 @@
  * {@link io.holdfast.Hold}s for {@code try} blocks.
  *
  * <p>The waiters of all processes and languages stand in one queue, and get the lock in order of
- * arrival. Unless you give a lease, the client renews holds in the background until they are
- * released; {@link io.holdfast.Hold#onLost} tells you if one is still lost. A virtual thread never
- * waits in native code; {@link io.holdfast.HoldfastLock#acquireAsync()} needs no thread. For tests
- * there is {@link io.holdfast.testing}.
+ * arrival. The client renews holds in the background until they are released, whatever their lease
+ * is; {@link io.holdfast.Hold#onLost} reports a hold that is lost all the same. A virtual thread
+ * never waits in native code; {@link io.holdfast.HoldfastLock#acquireAsync()} needs no thread. For
+ * tests there is {@link io.holdfast.testing}.
  *
  * <h2>Exceptions</h2>
  *
