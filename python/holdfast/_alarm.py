@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from . import _log
 from ._arguments import duration, pair, whole
-
-_log = logging.getLogger("holdfast")
 
 Rule = tuple[int, "float | timedelta"]
 """How many timeouts, and within how many seconds."""

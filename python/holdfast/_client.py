@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
-import logging
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from . import _errors, _holdfast, _native
+from . import _errors, _holdfast, _log, _native
 from ._alarm import Alarm, Rule, native, teller
 from ._arguments import duration, encoded, flag, function, pair, whole
 from ._async_client import AsyncClient
@@ -52,8 +51,6 @@ from ._trouble import Trouble, troubler
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
-
-_log = logging.getLogger("holdfast")
 
 # ----------------------------------------------------------------------- At exit
 

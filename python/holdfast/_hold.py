@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import warnings
 import weakref
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
-from . import _holdfast
+from . import _holdfast, _log
 from ._arguments import duration, extension, flag, number
 from ._errors import CAUSES, Cause, ClosedError, LockError, LockLost, LockNotOwnedError
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from ._notices import Notices
 
 AnyHold = TypeVar("AnyHold", bound="BaseHold")
-
-_log = logging.getLogger("holdfast")
 
 
 State = Literal["held", "lost", "released"]

@@ -8,7 +8,6 @@ import contextlib
 import contextvars
 import dataclasses
 import inspect
-import logging
 import random
 import threading
 import time
@@ -17,7 +16,7 @@ from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from . import _holdfast
+from . import _holdfast, _log
 from ._aio import AsyncHold
 from ._arguments import duration, function
 from ._errors import ClosedError, LockError
@@ -27,8 +26,6 @@ from ._options import LockOptions
 
 if TYPE_CHECKING:
     from ._client import Client
-
-_log = logging.getLogger("holdfast")
 
 _AGAIN = 0.5  # seconds until the next try, if the server cannot be asked
 _FIRST, _LONGEST = 0.1, 30.0  # seconds after elected() raised

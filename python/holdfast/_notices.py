@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import itertools
-import logging
 import select
 import threading
 import time
@@ -14,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
-from . import _holdfast
+from . import _holdfast, _log
 from ._alarm import Alarm
 from ._caller import real, start_thread
 from ._errors import ClosedError, LockError
@@ -22,8 +21,6 @@ from ._options import anchor
 from ._trouble import Trouble, told
 
 Told = TypeVar("Told")
-
-_log = logging.getLogger("holdfast")
 
 _ANSWERS = 5.0  # seconds within which a release has its answer, or fails
 

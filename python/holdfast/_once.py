@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -20,7 +19,7 @@ from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, final
 
-from . import _holdfast
+from . import _holdfast, _log
 from ._arguments import duration, flag, noted, patience, whole
 from ._errors import (
     KeptError,
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 Told = TypeVar("Told")
-
-_log = logging.getLogger("holdfast")
 
 _TTL_MIN = 10_000  # ms, as hf_once_finish()
 _RESULT_MAX = 1 << 20

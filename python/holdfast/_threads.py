@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from typing import TYPE_CHECKING
 
+from . import _log
 from ._errors import LockError
 from ._options import anchor
 
 if TYPE_CHECKING:
     from . import _holdfast
-
-_log = logging.getLogger("holdfast")
 
 
 class Ending:

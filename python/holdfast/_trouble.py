@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from . import _holdfast
-
-_log = logging.getLogger("holdfast")
+from . import _holdfast, _log
 
 
 @dataclass(frozen=True, slots=True)

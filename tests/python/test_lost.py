@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import logging
 import os
 import subprocess
 import threading
@@ -254,6 +255,59 @@ def test_a_failing_on_lost_is_logged_and_harms_nobody(
     told: list[holdfast.Hold] = []
     with client.lock(name, lease=0.05, renew=False, on_lost=told.append, raise_on_lost=False):
         until(lambda: told)
+
+
+@pytest.fixture
+def failing_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program whose logging raises, as in the outage of the server that it sends its log to."""
+
+    def fail(record: logging.LogRecord) -> bool:
+        raise OSError("the log's server is away")
+
+    monkeypatch.setattr(logging.getLogger("holdfast"), "filters", [fail])
+
+
+@pytest.mark.usefixtures("failing_log")
+def test_a_loss_is_told_though_the_program_s_log_raises(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    for _ in range(2):
+        told: list[holdfast.Hold] = []
+        with client.lock(name, on_lost=told.append, raise_on_lost=False) as hold:
+            raw.delete(name)
+            with pytest.raises(holdfast.LockLost):
+                hold.check()
+            until(lambda: told)  # noqa: B023
+
+
+@pytest.mark.usefixtures("failing_log")
+def test_a_task_is_cancelled_though_the_program_s_log_raises(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        with pytest.raises(holdfast.LockLost):
+            async with client.aio.lock(name).hold(cancel_on_lost=True) as hold:
+                raw.delete(name)
+                with pytest.raises(holdfast.LockLost):
+                    await hold.check()
+                await asyncio.sleep(20)
+                pytest.fail("the body goes on without the lock")
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("failing_log")
+def test_a_candidate_stands_again_though_the_program_s_log_raises(
+    client: holdfast.Client, name: str
+) -> None:
+    terms: list[int] = []
+
+    def elected(fence: int) -> None:
+        terms.append(fence)
+        raise ValueError("of the user")
+
+    with client.leader(name, elected):
+        until(lambda: len(terms) > 1)
 
 
 def test_a_thread_that_could_not_be_started_is_started_later(

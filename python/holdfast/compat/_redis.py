@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 import threading
 import weakref
@@ -13,6 +12,8 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import holdfast
+
+from .. import _log
 
 try:
     from redis.exceptions import AuthenticationError, LockError, LockNotOwnedError, ResponseError
@@ -29,8 +30,6 @@ except ImportError:  # the client is a fork's
 __all__ = ["BaseLock", "LockError", "LockNotOwnedError", "connect", "known"]
 
 AnyHold = TypeVar("AnyHold", holdfast.Hold, holdfast.AsyncHold)
-
-log = logging.getLogger("holdfast")
 
 # The exceptions that redis-py would have raised.
 _ERRORS: dict[type[holdfast.LockError], type[Exception]] = {
@@ -293,4 +292,4 @@ class BaseLock(Generic[AnyHold]):
         """Raise the LockError that ended a `with` block, or log it."""
         if self.raise_on_release_error:
             raise
-        log.warning("%r was lost, or released, before the block ended", self.name)
+        _log.warning("%r was lost, or released, before the block ended", self.name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import logging
 import math
 import re
 from collections.abc import Callable, Collection
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import holdfast
 
+from .. import _log
 from .._arguments import duration, flag
 from .._options import LockChanges, merged
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
 __all__ = ["Answer", "Asked", "Idempotency"]
-
-_log = logging.getLogger("holdfast")
 
 Request = TypeVar("Request")
 

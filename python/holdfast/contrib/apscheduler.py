@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import holdfast
 
+from .. import _log
 from .._locked import Parameters, Result, check, complete, namer, refuse_generators
 from .._once_per import check_period
 from .._options import LockChanges, merged
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["once_per"]
-
-_log = logging.getLogger("holdfast")
 
 
 def once_per(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import logging
 import math
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -38,6 +37,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
+from .. import _log
 from .._arguments import duration, whole
 from .._once import OnceTerms, agreed
 from .._options import merged
@@ -45,8 +45,6 @@ from ._clients import remembered
 from ._jobs import LATER, Section, lease
 
 __all__ = ["LockedTask", "get_client"]
-
-_log = logging.getLogger("holdfast")
 
 _TRIES = "holdfast_tries"  # the message's header that counts how often a task came back
 

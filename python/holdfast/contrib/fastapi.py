@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import functools
 import inspect
-import logging
 import math
 import re
 import typing
@@ -38,6 +37,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
+from .. import _log
 from .._arguments import duration, flag
 from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from ._idempotency import Rules
 
 __all__ = ["IfFence", "Locked", "get_client", "idempotent_route", "lifespan"]
-
-_log = logging.getLogger("holdfast")
 
 Timeout = float | timedelta | Callable[[HTTPConnection], float | None] | None
 

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import functools
 import inspect
-import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import timedelta
@@ -31,6 +30,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
+from .. import _log
 from .._arguments import whole
 from .._locked import Parameters, Result, refuse_generators
 from .._options import LockChanges, merged
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["get_current_hold", "locked"]
-
-_log = logging.getLogger("holdfast")
 
 _current: ContextVar[holdfast.Hold | None] = ContextVar("_current", default=None)
 

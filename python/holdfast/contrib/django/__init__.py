@@ -23,7 +23,6 @@ import functools
 import hashlib
 import inspect
 import json
-import logging
 import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -54,6 +53,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
+from ... import _log
 from ..._arguments import duration
 from ..._locked import check, namer, sharing
 from ..._options import LockChanges, merged
@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from .._idempotency import Rules
 
 __all__ = ["get_client", "idempotent_view", "locked_command", "locked_view"]
-
-_log = logging.getLogger("holdfast")
 
 View = TypeVar("View", bound=Callable[..., Any])
 Timeout = float | timedelta | Callable[[HttpRequest], float | None] | None

@@ -1,0 +1,26 @@
+"""The library's logger."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+_logger = logging.getLogger("holdfast")
+
+
+def _quietly(log: Callable[..., None]) -> Callable[..., None]:
+    """Make a function that logs, and raises nothing: what is logged, as a loss, goes on."""
+
+    def say(message: str, *about: object) -> None:
+        # A filter or handler of the program may raise. There is no other place for that.
+        with contextlib.suppress(Exception):
+            log(message, *about, stacklevel=2)
+
+    return say
+
+
+info = _quietly(_logger.info)
+warning = _quietly(_logger.warning)
+error = _quietly(_logger.error)
+exception = _quietly(_logger.exception)
