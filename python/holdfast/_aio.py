@@ -167,9 +167,9 @@ class AsyncLock(Bound):
                   Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
         Answers True if the lock is held, False if others kept it. Raises ValueError, OverflowError
-        and TypeError for wrong arguments, LockUnknown if the answer was lost (do not enter),
-        ConnectError or another LockError if the server was not reached or refused, and
-        ClosedError.
+        and TypeError for wrong arguments, LockDeadlock if the caller holds the lock shared,
+        LockUnknown if the answer was lost (do not enter), ConnectError or another LockError if the
+        server was not reached or refused, and ClosedError.
         """
         try:
             await self._acquire(patience(blocking, timeout), owner, kept)

@@ -637,8 +637,9 @@ def connect(
 
     url              `redis://[[user]:password@]host[:port][/database]`,
                      `unix://[[user]:password@]/path/to/socket[?db=database]`,
-                     `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`, or
-                     `redis+cluster://[[user]:password@]host[:port],…`;
+                     `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`,
+                     `redis+cluster://[[user]:password@]host[:port],…`, or
+                     `redis+quorum://[[user]:password@]host[:port],…[/database]`;
                      `rediss` in place of `redis` means TLS. docs/connecting.md has the options.
                      Percent-encode the characters special in a URL.
     lazy             Only check the URL now; the first call connects, within its own timeout. Then

@@ -102,9 +102,10 @@ class StaleFence(LockLost):
 
 
 class LockDeadlock(LockError, RuntimeError):
-    """The caller holds the lock shared and asks for it exclusively: it would wait for itself.
+    """The caller would wait for itself, because it holds the lock shared.
 
-    The shared hold stays; release it first.
+    It asks for the lock exclusively, or shared with a greater weight. The shared hold stays;
+    release it first.
     """
 
 

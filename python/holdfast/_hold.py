@@ -301,8 +301,11 @@ class Hold(BaseHold):
 
         Here the hold ends without being released. Nothing renews it, and the other process must
         adopt it before its lease ends. Any process with the token can release the lock: keep it
-        secret. Raises LockNotOwnedError or LockLost if it is not held. Raises LockUnknown while
-        extend(replace=True) is under way, or if its answer was lost; the hold is then as before.
+        secret. Right after a wait it takes one round trip.
+
+        Raises LockNotOwnedError or LockLost if it is not held; LockUnknown while
+        extend(replace=True) is under way, or if an answer was lost; UnsupportedError with several
+        masters. After these and any other LockError the hold is as before.
         """
         token = self._core.hf_hold_hand_over(self._handle)
         self._unwatch()

@@ -91,9 +91,9 @@ class Waiter:
     permits: int
     """Of a shared one: it enters if no more than this many hold the lock then; 0: no limit."""
     waited: float
-    """For how many seconds it has waited."""
+    """For how many seconds it has waited; a head start counts as waited."""
     timeout: float | None
-    """Its timeout, counted from when it queued; None if it waits without limit."""
+    """Its timeout, counted like `waited`; None if it waits without limit."""
     weight: int
     """How many of the permits it takes; 0 if it is not shared."""
 

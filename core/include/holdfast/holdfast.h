@@ -116,8 +116,8 @@ enum {
      */
     HF_EDONE = 18,
     /**
-     * The owner holds the lock shared and requested it exclusively: it would wait for itself. The
-     * shared hold stays, and nothing else is held.
+     * The owner holds the lock shared and requested it exclusively, or with a greater weight: it
+     * would wait for itself. The shared hold stays, and nothing else is held.
      */
     HF_EDEADLOCK = 19,
     /**
@@ -730,7 +730,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_ETIMEOUT   Other owners kept the lock. Nothing is left on the server.
  * @retval HF_EINVAL     timeout_ms is below -1, or the masters of the quorum have another list of
  *                       masters. Not held.
- * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.
+ * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE, or has a
+ *                       greater weight.
  * @retval HF_ELIMIT     The number of permits, or the weight, is not that of the stored limit.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, unknown to any caller, until the
  *                       lease ends. Do not enter.
@@ -1227,6 +1228,9 @@ enum {
  * Release the hold. With the owner's last hold, the lock becomes free or is granted to the next
  * waiter. Locally the hold ends before the request is sent. The handle stays valid until
  * hf_hold_close().
+ *
+ * While hf_hold_keep_at_least() wants the lock kept, this keeps it instead, returns the statuses of
+ * hf_hold_keep(), and blocks up to three times as long as that.
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.

@@ -21,6 +21,8 @@ public final class Holdfast {
      *       <li>{@code unix://[[user]:password@]/path/to/socket}
      *       <li>{@code redis+sentinel://[[user]:password@]host[:port],.../service[/database]}
      *       <li>{@code redis+cluster://[[user]:password@]host[:port],...}
+     *       <li>{@code redis+quorum://[[user]:password@]host[:port],...[/database]}: 3 to 9
+     *           independent masters, of which a majority must agree
      *     </ul>
      *     {@code rediss} in place of {@code redis} means TLS; the client checks the server's
      *     certificate and name. Options follow a {@code ?}: {@code db}; {@code password_file} or
@@ -28,8 +30,8 @@ public final class Holdfast {
      *     tls_ca} (a file or folder; by default the system's), the client's {@code tls_cert} and
      *     {@code tls_key}, and {@code tls_verify=off}; and the {@link ClientOptions} {@code
      *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code client_name},
-     *     {@code lazy=on}, {@code fence_life}; and {@code replicas}, the default of {@link
-     *     LockOptions#replicas}
+     *     {@code lazy=on}, {@code fence_life}; {@code replicas}, the default of {@link
+     *     LockOptions#replicas}; and of several masters {@code quarantine}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old

@@ -317,8 +317,9 @@ public interface HoldfastLock extends Lock {
     LockInfo inspect(long first);
 
     /**
-     * Takes the lock away from all its holders. For operators. A holder finds out at its next
-     * renewal or check; until then only the fence protects.
+     * Takes the lock away from its holders; of more than 100 shared ones, from those that {@link
+     * #inspect()} lists. For operators. A holder finds out at its next renewal or check; until then
+     * only the fence protects.
      *
      * @return true if it was taken away from a holder; false if it was free or foreign, or went to
      *     another holder meanwhile

@@ -2,7 +2,8 @@ package io.holdfast;
 
 /**
  * The acquire would wait for the caller itself, which holds the lock: shared, while it asks for it
- * exclusively, or as a {@link Hold}, in which nothing nests. That hold stays; release it first.
+ * exclusively or with a greater weight, or as a {@link Hold}, in which nothing nests. That hold
+ * stays; release it first.
  */
 public final class LockDeadlockException extends IllegalStateException {
     private static final long serialVersionUID = 1;

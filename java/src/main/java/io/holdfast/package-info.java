@@ -27,6 +27,8 @@
  *       program.
  *   <li>{@link io.holdfast.LockNotHeldException}, an {@link IllegalMonitorStateException}: the
  *       caller does not hold the lock; {@link io.holdfast.LockLostException}: it no longer does.
+ *   <li>{@link io.holdfast.LockDeadlockException}, an {@link IllegalStateException}: the caller
+ *       would wait for a hold of its own, a fault of the program.
  *   <li>{@link io.holdfast.ClosedException}, an {@link IllegalStateException}: the client is
  *       closed.
  *   <li>{@link IllegalArgumentException}: an argument is wrong; nothing was done.

@@ -38,6 +38,8 @@ import org.springframework.core.annotation.AliasFor;
  *       may have held it since; it comes after the method, whose transaction is committed
  *   <li>{@link io.holdfast.HoldfastException}: the server could not be asked, before or after the
  *       method
+ *   <li>{@link io.holdfast.LockDeadlockException}: the caller holds the lock shared, and the method
+ *       asks for it exclusively, or for more of its permits
  *   <li>{@link io.holdfast.ClosedException}: the application ends
  * </ul>
  *
