@@ -164,7 +164,8 @@ void hf_try_later(hf_tries *tries, int64_t now) {
     int64_t most_ms = (now - tries->since) / HF_MS / TRY_PART;
     most_ms = most_ms < TRY_SOON_MS ? TRY_SOON_MS : most_ms < TRY_MAX_MS ? most_ms : TRY_MAX_MS;
     tries->pause_ms = hf_backoff(tries->pause_ms, TRY_MIN_MS, most_ms);
-    tries->at = hf_after(now, hf_spread(took_ms > tries->pause_ms ? took_ms : tries->pause_ms));
+    int64_t rest_ms = hf_earlier(took_ms, TRY_MAX_MS); /* this process may have stood still */
+    tries->at = hf_after(now, hf_spread(rest_ms > tries->pause_ms ? rest_ms : tries->pause_ms));
     tries->began = 0;
 }
 

@@ -65,7 +65,8 @@ typedef struct hf_tries {
 } hf_tries;
 /* Plan the next try. Pauses grow to a sixteenth of the time since the first failure, so that a hold
  * that outlives an outage is renewed, and a fleet that waits for its server does not storm it. A
- * server that is slow to answer gets as long a rest: it still works for those who gave up. */
+ * server that is slow to answer gets as long a rest, up to 3 s: it still works for those who gave
+ * up. */
 void hf_try_later(hf_tries *tries, int64_t now);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */

@@ -431,6 +431,43 @@ static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void 
     worker_join(pid);
 }
 
+static void stop_while_it_dials(void *argument) {
+    (void)argument;
+    hf_client *client = must_open(text("redis://%s:6379", sim_address(SERVER)));
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    raise(SIGSTOP);
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    must_be(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    sleep_ms(1000); /* the next connection is being opened */
+    raise(SIGSTOP);
+    must_be(next_of(client).status, HF_ECONNECT);
+    sleep_ms(3500);
+    must_be(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    hf_completion done = next_of(client);
+    must_be(done.status, HF_OK);
+    must_be(hf_hold_release(done.hold), HF_OK);
+    hf_hold_close(done.hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+/* H144: the time in which it stood still is not the server's. */
+static void test_a_process_that_stood_still_in_a_try_does_not_rest_as_long(void **state) {
+    int how;
+    (void)state;
+    pid_t pid = worker_start(stop_while_it_dials, NULL);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    sim_way(HERE, SERVER, false);
+    sim_cut(HERE, SERVER, 1);
+    worker_go_on(pid);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    sim_way(HERE, SERVER, true);
+    sleep_ms(60000);
+    worker_go_on(pid);
+    worker_join(pid);
+}
+
 /* It is another one for a while: what is asked then is told so at once, and works again later. */
 static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(void **state) {
     (void)state;
@@ -502,6 +539,7 @@ int main(int count, char **words) {
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
     };
