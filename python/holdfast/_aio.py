@@ -87,6 +87,9 @@ class AsyncLock(Bound):
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
 
+    async def _ask(self, call: Callable[..., Result], *about: object) -> Result:
+        return await self._notices().ask(call, *about)
+
     def _by_task(self, owner: str | bytes | None) -> bool:
         return owner is None and self._lock.owner is None and self._reentrant
 
@@ -318,16 +321,16 @@ class AsyncLock(Bound):
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
-        """Ask the server whether the lock is held, in one of the event loop's threads."""
-        return await asyncio.to_thread(self._lock.locked)
+        """Ask the server whether the lock is held, in a thread of the client."""
+        return await self._ask(self._lock.locked)
 
     async def inspect(self, first: int = 0) -> LockInfo:
-        """Look at the lock, as Lock.inspect(), in one of the event loop's threads."""
-        return await asyncio.to_thread(self._lock.inspect, first)
+        """Look at the lock, as Lock.inspect(), in a thread of the client."""
+        return await self._ask(self._lock.inspect, first)
 
     async def force_release(self, fence: int, *, foreign: bool = False) -> None:
-        """Take the lock away, as Lock.force_release(), in one of the event loop's threads."""
-        await asyncio.to_thread(self._lock.force_release, fence, foreign=foreign)
+        """Take the lock away, as Lock.force_release(), in a thread of the client."""
+        await self._ask(lambda: self._lock.force_release(fence, foreign=foreign))
 
     def __repr__(self) -> str:
         """Say the name and the owner. Sends nothing."""

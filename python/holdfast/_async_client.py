@@ -47,6 +47,9 @@ class AsyncClient(Bound):
         """Only Client.aio makes this object."""
         self._client = client
 
+    async def _ask(self, call: Callable[[], Result]) -> Result:
+        return await self._client._notices_here().ask(call)
+
     def gate(
         self,
         name: str | bytes,
@@ -64,7 +67,7 @@ class AsyncClient(Bound):
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
         """Store with the name how many permits it has, as Client.limit()."""
-        return await asyncio.to_thread(self._client.limit, name, permits=permits, rate=rate)
+        return await self._ask(lambda: self._client.limit(name, permits=permits, rate=rate))
 
     def lock(
         self,
@@ -123,16 +126,16 @@ class AsyncClient(Bound):
         decode: Callable[[bytes], Any] = from_json,
         options: LockOptions | None = None,
     ) -> AsyncOutcome | None:
-        """Look at what is known of a call that is made once, in one of the event loop's threads.
+        """Look at what is known of a call that is made once, in a thread of the client.
 
         As Client.once_result().
         """
         lock = self._client.lock(name, options)
-        return await asyncio.to_thread(look, lock, for_looking(name, decode), AsyncOutcome)
+        return await self._ask(lambda: look(lock, for_looking(name, decode), AsyncOutcome))
 
     async def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
-        """Forget a call, as Client.once_forget(), in one of the event loop's threads."""
-        return await asyncio.to_thread(self._client.once_forget, name, force=force)
+        """Forget a call, as Client.once_forget(), in a thread of the client."""
+        return await self._ask(lambda: self._client.once_forget(name, force=force))
 
     def leader(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import itertools
@@ -11,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import _holdfast, _log
 from ._alarm import Alarm
@@ -21,6 +22,7 @@ from ._options import anchor
 from ._trouble import Trouble, told
 
 Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 _ANSWERS = 5.0  # seconds within which a release has its answer, or fails
 
@@ -213,6 +215,14 @@ class Notices:
         if hold is not None:
             with contextlib.suppress(LockError):
                 self.core.hf_hold_release_start(hold, next(self._numbers))
+
+    @functools.cached_property
+    def _pool(self) -> concurrent.futures.ThreadPoolExecutor:
+        return concurrent.futures.ThreadPoolExecutor(thread_name_prefix="holdfast")
+
+    async def ask(self, call: Callable[..., Result], *about: Any) -> Result:
+        """Ask the server in a thread of the client: the loop's may wait for what the task holds."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *about)
 
     async def waited(self, over: Callable[[], bool]) -> None:
         """Wait until over() is true."""

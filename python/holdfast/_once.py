@@ -418,7 +418,7 @@ class AsyncOutcome(BaseOutcome[Awaitable[None]]):
     __slots__ = ()
 
     async def _settle(self, said: _Settlement) -> None:
-        await asyncio.to_thread(self._tell, said)
+        await self._lock._client._notices_here().ask(self._tell, said)
 
 
 AnyOutcome = Outcome | AsyncOutcome
@@ -497,9 +497,8 @@ class _AsyncPort:
 
     async def mark(self) -> tuple[int, str]:
         core, terms = self.lock._core, self.terms
-        thread = asyncio.ensure_future(
-            asyncio.to_thread(core.hf_once_mark, self.got[0], terms.unknown, terms.note)
-        )
+        asked = self._lock._ask(core.hf_once_mark, self.got[0], terms.unknown, terms.note)
+        thread = asyncio.ensure_future(asked)
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:

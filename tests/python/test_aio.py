@@ -965,3 +965,27 @@ def test_a_dropped_hold_warns_and_one_in_use_does_not(
 
     run(main())
     assert repr(name) in repr(lock)
+
+
+def test_a_loop_whose_threads_all_wait_still_asks_the_server(
+    client: holdfast.Client, name: str
+) -> None:
+    async def call() -> str:
+        return "paid"
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        over = threading.Event()
+        waiting = loop.run_in_executor(None, over.wait, 20)  # for what this task holds, say
+        async with client.aio.lock(name) as hold:
+            assert (await client.aio.lock(name).inspect()).fence == hold.fence
+            how: Any = {"ttl": 60, "at_most_once": True}
+            assert await client.aio.once(name + "once", call, **how) == "paid"
+            assert await client.aio.once_result(name + "once") is not None
+            assert await client.aio.once_forget(name + "once")
+        assert not waiting.done()
+        over.set()
+        await waiting
+
+    asyncio.run(main())
