@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, final
 
 from . import _holdfast
 from ._arguments import duration, patience, whole
-from ._errors import LimitDiffers, LockTimeout
-from ._hold import Bound
+from ._errors import LimitDiffers, LockError, LockTimeout
+from ._hold import BaseHold, Bound
 from ._lock import loose
 from ._look import LockInfo
 from ._options import STORED, LockOptions
@@ -85,6 +87,19 @@ class BaseGate(Bound):
         full.retry_after = wait
         return full
 
+    @contextlib.contextmanager
+    def _taking(self, hold: BaseHold) -> Iterator[None]:
+        """Turn the hold into a pass; give it back if that fails: the caller has not passed."""
+        hold._loose = False  # it is to be dropped
+        try:
+            yield  # renews it: what came by waiting has not its whole lease yet
+            # To no process: it ends with its lease, and no close() releases it.
+            hold._core.hf_hold_hand_over(hold._handle)
+        except BaseException:
+            with contextlib.suppress(LockError):
+                hold._notices().release_later(hold._handle, f"gate {self.name!r}")
+            raise
+
     def __repr__(self) -> str:
         """Say the limit. Sends nothing."""
         rate = "" if self.per is None else f" limit={self.limit} per={self.per:g}"
@@ -146,10 +161,9 @@ class Gate(BaseGate):
             hold = self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:
             return False
-        hold._loose = False  # it is to be dropped
-        if milliseconds:
-            hold.renew()  # what came by waiting has not its whole lease yet
-        hold.hand_over()  # to no process: it ends with its lease, and no close() releases it
+        with self._taking(hold):
+            if milliseconds:
+                hold.renew()
         return True
 
     def free_in(self, *, weight: int = 1) -> float:
@@ -186,10 +200,9 @@ class AsyncGate(BaseGate):
             hold = await self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:
             return False
-        hold._loose = False
-        if milliseconds:
-            await hold.renew()
-        hold._core.hf_hold_hand_over(hold._handle)
+        with self._taking(hold):
+            if milliseconds:
+                await hold.renew()
         return True
 
     async def free_in(self, *, weight: int = 1) -> float:

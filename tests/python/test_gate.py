@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -139,6 +140,39 @@ def test_a_pass_that_was_waited_for_lasts_for_its_whole_time(
         hold.check()
     waiting.finish()
     assert 30_000 < int(str(raw.pttl(name))) <= 60_000
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_a_pass_that_could_not_be_taken_is_given_back(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch, task: bool
+) -> None:
+    granted = threading.Event()
+
+    def fail(hold: holdfast.Hold) -> None:
+        raise holdfast.LockUnknown("the answer was lost")
+
+    async def wait(hold: holdfast.AsyncHold) -> None:
+        granted.set()
+        await asyncio.Event().wait()
+
+    async def enter() -> None:
+        entering = asyncio.create_task(client.aio.gate(name, limit=1, per=60).enter(timeout=20))
+        while not granted.is_set():
+            await asyncio.sleep(0.002)
+        entering.cancel()
+        await entering
+
+    gate = client.gate(name, limit=1, per=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(holdfast.Hold, "renew", fail)
+        patch.setattr(holdfast.AsyncHold, "renew", wait)
+        if task:
+            with pytest.raises(asyncio.CancelledError):
+                asyncio.run(enter())
+        else:
+            with pytest.raises(holdfast.LockUnknown):
+                gate.enter(timeout=20)
+    gate.enter(timeout=20)
 
 
 def test_a_pass_outlives_its_client(server: Server, name: str) -> None:
