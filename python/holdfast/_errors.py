@@ -110,7 +110,7 @@ class LockDeadlock(LockError, RuntimeError):
 
 
 class LimitDiffers(LockError, ValueError):
-    """A limit is stored with the name, and the acquire says another number of permits.
+    """A limit is stored with the name, and the acquire gives another number of permits.
 
     The message has both. Client.limit() changes the stored number; a lock without `permits` follows
     it.

@@ -63,7 +63,7 @@ def test_set_stores_a_limit_that_ls_and_inspect_show(
         assert "Limit: 2 permits" in cli("inspect", name).stdout
         refused = cli("run", "-n", "--permits", "9", name, "--", "true")
         assert refused.returncode not in (0, 1)
-        assert "has 2 permits, and this acquire says 9" in refused.stderr
+        assert "has 2 permits, and this acquire gives 9" in refused.stderr
         assert cli("run", "-n", "--permits", "2", name, "--", "true").returncode == 0
     done = cli("set", name, "--rate", "10/1m")
     assert done.stdout == f"{name}: 10 in 1m00s; before: 2 permits\n"

@@ -63,7 +63,7 @@ public final class Waiters {
         try {
             client.lock(pool, LockOptions.defaults().permits(9)).shared().acquire(Duration.ZERO);
         } catch (LimitDiffersException differs) {
-            if (differs.getMessage().contains("has 2 permits, and this acquire says 9")) {
+            if (differs.getMessage().contains("has 2 permits, and this acquire gives 9")) {
                 return;
             }
             throw differs;

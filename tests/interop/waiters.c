@@ -71,7 +71,7 @@ static void check_limit(hf_client *client, const char *name) {
     check(hf_lock_open(client, pool, strlen(pool), NULL, 0, &options, &many));
     hf_status status = hf_lock_acquire(many, 0, &hold);
     if (status != HF_ELIMIT ||
-        strstr(hf_error_message(), "has 2 permits, and this acquire says 9") == NULL)
+        strstr(hf_error_message(), "has 2 permits, and this acquire gives 9") == NULL)
         errx(1, "9 permits passed a limit of 2: %s", hf_status_name(status));
     hf_lock_close(many);
 }

@@ -51,7 +51,7 @@ def check_limit(client: holdfast.Client) -> None:
     try:
         client.lock(f"{LOCK}:pool", permits=9).shared().acquire(timeout=0)
     except holdfast.LimitDiffers as differs:
-        if "has 2 permits, and this acquire says 9" in str(differs):
+        if "has 2 permits, and this acquire gives 9" in str(differs):
             return
         raise
     raise AssertionError("9 permits passed a limit of 2")

@@ -439,7 +439,7 @@ def test_the_loss_of_a_shared_hold_is_told(client: holdfast.Client, name: str) -
 
 def test_a_stored_limit_refuses_another_number(client: holdfast.Client, name: str) -> None:
     assert client.limit(name, permits=2) is None
-    with pytest.raises(holdfast.LimitDiffers, match=r"has 2 permits, and this acquire says 9"):
+    with pytest.raises(holdfast.LimitDiffers, match=r"has 2 permits, and this acquire gives 9"):
         client.lock(name, owner="other", permits=9).shared().acquire()
     none = client.lock(name, reentrant=False).shared()
     with none, none:

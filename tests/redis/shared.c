@@ -615,7 +615,7 @@ static void test_a_stored_limit_refuses_another_number_and_tells_both(void **sta
     set_limit(ann, 2, 0, 0);
     assert_status(hf_lock_acquire(wrong, 1000, NULL), HF_ELIMIT);
     assert_non_null(strstr(hf_error_message(), "2 permits"));
-    assert_non_null(strstr(hf_error_message(), "says 9"));
+    assert_non_null(strstr(hf_error_message(), "gives 9"));
     hf_hold *first = held(right), *second = held(none);
     hf_lock *third = permit_of(ann, "third", 0);
     assert_busy(third);

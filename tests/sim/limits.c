@@ -148,10 +148,11 @@ static void describe(const limit *l, const hf_lock_options *said, char *text, si
         snprintf(text, size, "no limit is stored with lock");
     else if (l->per_ms > 0 &&
              (l->per_ms != said->lease_ms || (said->permits > 0 && l->permits != said->permits)))
-        snprintf(text, size, "lets pass %lld in %lld ms, and this acquire says",
+        snprintf(text, size, "lets pass %lld in %lld ms, and this acquire gives",
                  (long long)l->permits, (long long)l->per_ms);
     else if (l->permits > 0 && said->permits > 0 && l->permits != said->permits)
-        snprintf(text, size, "has %lld permits, and this acquire says %lld:", (long long)l->permits,
+        snprintf(text, size,
+                 "has %lld permits, and this acquire gives %lld:", (long long)l->permits,
                  (long long)said->permits);
     else if (l->permits > 0 && said->permits == 0 && weight > l->permits)
         snprintf(text, size, "has %lld permits, and this acquire takes %lld", (long long)l->permits,

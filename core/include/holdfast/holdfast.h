@@ -141,7 +141,7 @@ enum {
      */
     HF_ESETTLED = 23,
     /**
-     * A limit is stored with the name (hf_lock_limit()), and this acquire says another number, or
+     * A limit is stored with the name (hf_lock_limit()), and this acquire gives another number, or
      * takes more than that; or it has a weight, and no number is known. Nothing is held.
      */
     HF_ELIMIT = 24
@@ -633,11 +633,11 @@ typedef struct hf_lock_options {
      * that equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: no limit, as for
      * readers. Refused with HF_EXCLUSIVE.
      *
-     * If a limit is stored with the name, a handle that says another number is refused with
-     * HF_ELIMIT, and one that says 0 follows the stored one, from then on even if the server loses
-     * it. Without, each handle follows its own, and a waiter with a small number blocks the waiters
-     * behind it. A nested hold needs no permit, but
-     * counts as a hold: if one thread should take several permits, set reentrant to HF_OFF.
+     * If a limit is stored with the name, a handle that gives another number is refused with
+     * HF_ELIMIT, and a handle that gives 0 follows the stored one, from then on even if the server
+     * loses it. Without, each handle follows its own, and a waiter with a small number blocks the
+     * waiters behind it. A nested hold needs no permit, but counts as a hold: if one thread should
+     * take several permits, set reentrant to HF_OFF.
      */
     int64_t permits;
     /** Keep separate counts for this lock's name, see hf_client_name_stats(); default: the client's
@@ -1077,11 +1077,11 @@ HF_API int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *p
 HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
 
 /**
- * Store with the name how many permits the lock has, so that no shared handle can say another
- * number: it is refused with HF_ELIMIT, and one that says none follows the stored number. The limit
- * stays until it is changed or taken away. A change ends no hold: after a smaller number acquires
- * wait until enough holds have ended; waiters learn of a new number at once. The last of several
- * calls counts.
+ * Store with the name how many permits the lock has, so that no shared handle can use another
+ * number: an acquire that gives another is refused with HF_ELIMIT, and an acquire that gives none
+ * follows the stored number. The limit stays until it is changed or taken away. A change ends no
+ * hold: after a smaller number acquires wait until enough holds have ended; waiters learn of a new
+ * number at once. The last of several calls counts.
  *
  * @param permits  1 to HF_PERMITS_MAX; 0 takes the limit away.
  * @param per_ms   0; or the time for which each pass of a gate counts, HF_LEASE_MIN to

@@ -278,7 +278,7 @@ static hf_status explain(const hf_hold *hold, int why, const char *how) {
     else
         hf_explain("the hold of lock %s is lost: %s", name,
                    why == HF_WHY_UNREACHABLE
-                       ? "its lease ended before the server could be told to renew it"
+                       ? "its lease ended before the client could renew it on the server"
                    : why == HF_WHY_GONE   ? "the server no longer knows it"
                    : why >= HF_WHY_JOINED ? "another hold that it is joined with is lost"
                                           : how);
@@ -475,24 +475,24 @@ hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited) {
               lease_ms = hold->validity.lease_ms;
     if (hold->terms.gate && per_ms == 0)
         return hf_fail(HF_ELIMIT,
-                       "no rate is stored with gate %s, and this acquire says none: holdfast set "
-                       "stores a rate",
+                       "no rate is stored with gate %s, and this acquire gives none: store a rate "
+                       "with limit() or holdfast set",
                        name);
     if (permits == 0)
         return hf_fail(HF_ELIMIT,
-                       "no limit is stored with lock %s, and this acquire takes %lld permits: it "
-                       "must say of how many",
+                       "no limit is stored with lock %s, and this acquire takes %lld permits: "
+                       "give the number of all permits, or store it with limit() or holdfast set",
                        name, (long long)hold->terms.weight);
     if (per_ms > 0 && !hold->terms.gate && (per_ms != lease_ms || !hold->terms.learns))
         return hf_fail(
             HF_ELIMIT,
-            "lock %s is a gate that lets pass %lld in %lld ms, and this acquire says %lld "
-            "in %lld ms: holdfast set changes that",
+            "lock %s is a gate that lets pass %lld in %lld ms, and this acquire gives %lld "
+            "in %lld ms: change the stored rate with limit() or holdfast set",
             name, permits, per_ms, mine, lease_ms);
     if (!hold->terms.learns)
         return hf_fail(HF_ELIMIT,
-                       "lock %s has %lld permits, and this acquire says %lld: holdfast set changes "
-                       "that; or say no number",
+                       "lock %s has %lld permits, and this acquire gives %lld: give no number, or "
+                       "change the stored number with limit() or holdfast set",
                        name, permits, mine);
     table->limits[at].hash = hold->names->hash;
     table->limits[at].permits = permits;

@@ -117,8 +117,8 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
     const char *lock = hf_names_quoted(holds[at]->names);
     if (unreachable_locked(holds, count)) /* no other owner need hold one */
         status = hf_fail(HF_ECONNECT,
-                         "the lease of lock %s ended before the server could be told to renew it, "
-                         "while the others were waited for",
+                         "the lease of lock %s ended before the client could renew it on the "
+                         "server, while the others were waited for",
                          lock);
     else
         status = hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,

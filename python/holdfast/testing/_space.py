@@ -557,7 +557,7 @@ class Lock:
         name, mine = quoted(self.name), self.permits
         if self.gate:
             if not per:
-                return f"no rate is stored with gate {name}, and this acquire says none"
+                return f"no rate is stored with gate {name}, and this acquire gives none"
             self.lease = per
         if not self.shared or (not permits and (mine or self.weight < 2)):
             return ""
@@ -567,11 +567,11 @@ class Lock:
             )
         if per and (per != self.lease or (mine and mine != permits)):
             return (
-                f"lock {name} is a gate that lets pass {permits} in {per} ms, and this acquire says"
-                f" {mine} in {self.lease:.0f} ms"
+                f"lock {name} is a gate that lets pass {permits} in {per} ms, and this acquire"
+                f" gives {mine} in {self.lease:.0f} ms"
             )
         if mine not in (0, permits):
-            return f"lock {name} has {permits} permits, and this acquire says {mine}"
+            return f"lock {name} has {permits} permits, and this acquire gives {mine}"
         if self.weight > permits:
             return f"lock {name} has {permits} permits, and this acquire takes {self.weight}"
         return ""
@@ -937,7 +937,7 @@ class Hold(Timer):
         if self.cause == _holdfast.HF_CAUSE_GONE:
             return UNKNOWN
         if self.cause == _holdfast.HF_CAUSE_UNREACHABLE:
-            return "its lease ended before the server could be told to renew it"
+            return "its lease ended before the client could renew it on the server"
         if self._renew:
             return f"its max_hold of {self.max_hold:.0f} ms has passed"
         return (

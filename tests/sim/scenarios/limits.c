@@ -51,7 +51,7 @@ static void test_a_limit_below_what_is_held_ends_no_hold(void **state) {
     assert_status(hf_hold_renew(two), HF_OK);
     assert_status(hf_hold_check(one), HF_OK);
     assert_busy(next);
-    assert_refused(theirs, 0, "has 1 permits", "says 3");
+    assert_refused(theirs, 0, "has 1 permits", "gives 3");
     give_back(two, HF_OK);
     assert_busy(next); /* the one that is left takes all */
     give_back(one, HF_OK);
@@ -136,7 +136,7 @@ static void test_a_limit_that_changes_while_all_wait_lets_none_in_by_the_old_one
     sim_way(SERVER, HERE, true);
     give_back(hold, HF_OK);
     hf_completion done = completion_within(client, 4000);
-    assert_told(done.status, done.error.message, "has 3 permits", "says 2");
+    assert_told(done.status, done.error.message, "has 3 permits", "gives 2");
     give_back(held(three), HF_OK);
     assert_stays_free("k", 0);
     hf_lock_close(writer);
@@ -157,7 +157,7 @@ static void test_a_limit_outlasts_a_release_that_hands_the_lock_on(void **state)
     hf_completion done = completion_within(client, 1000);
     assert_status(done.status, HF_OK);
     give_back(done.hold, HF_OK);
-    assert_refused(wrong, 0, "has 2 permits", "says 9");
+    assert_refused(wrong, 0, "has 2 permits", "gives 9");
     assert_int_equal(store(other, 0), 2);
     hf_lock_close(writer);
     hf_lock_close(next);
@@ -188,7 +188,7 @@ static void test_a_limit_whose_answer_is_lost_is_in_force(void **state) {
     proxy_next(way, LOSE_REPLY, hf_script_limit.sha1);
     assert_int_equal(store(client, 2), 0); /* as the first copy found it */
     assert_int_equal(atomic_load(&way->mishaps), 1);
-    assert_refused(wrong, 1000, "has 2 permits", "says 9");
+    assert_refused(wrong, 1000, "has 2 permits", "gives 9");
     assert_int_equal(queued("k"), 0);
     assert_stays_free("k", 0);
     give_back(held(right), HF_OK);
@@ -231,7 +231,7 @@ static void test_a_refused_acquire_whose_answer_was_lost_leaves_nothing(void **s
     store(other, 2);
     give_back(held(pool(client, 2, 0)), HF_OK);
     proxy_next(way, LOSE_REPLY, hf_script_acquire.sha1);
-    assert_refused(wrong, 1000, "has 2 permits", "says 9");
+    assert_refused(wrong, 1000, "has 2 permits", "gives 9");
     assert_int_equal(queued("k"), 0);
     store(other, 9);
     assert_stays_free("k", 0);
@@ -244,7 +244,7 @@ static void test_of_several_none_stays_if_one_says_another_number(void **state) 
     hf_hold *holds[2];
     store(other, 2);
     hf_status status = hf_lock_acquire_all(locks, 2, NULL, 0, 1000, NULL, holds);
-    assert_told(status, hf_error_message(), "has 2 permits", "says 9");
+    assert_told(status, hf_error_message(), "has 2 permits", "gives 9");
     assert_stays_free("j", 0);
     assert_int_equal(queued("k"), 0);
     assert_stays_free("k", 0);
@@ -264,7 +264,7 @@ static void test_a_gate_lets_none_pass_by_another_rate(void **state) {
     (void)state;
     hf_lock *right = gate(1, 5000), *brief = gate(1, 1000), *none = gate(0, 1000);
     assert_status(hf_lock_limit(right, 1, 5000, NULL, NULL), HF_OK);
-    assert_refused(brief, 0, "lets pass 1 in 5000 ms", "says 1 in 1000 ms");
+    assert_refused(brief, 0, "lets pass 1 in 5000 ms", "gives 1 in 1000 ms");
     assert_refused(none, 0, "lets pass 1 in 5000 ms", "in 1000 ms");
     hf_hold *pass = held(right);
     assert_busy(right);
@@ -283,7 +283,7 @@ static void test_a_limit_outlives_a_restart_and_no_empty_one(void **state) {
     hf_lock *wrong = pool(client, 9, 0), *learns = pool(client, 0, 0), *right = pool(client, 2, 0);
     store(client, 2);
     servers_restart(0, true, 300 * SIM_MS);
-    assert_refused(wrong, 1000, "has 2 permits", "says 9");
+    assert_refused(wrong, 1000, "has 2 permits", "gives 9");
     give_back(held(learns), HF_OK);
     servers_restart(0, false, 300 * SIM_MS);
     hf_hold *one, *two;
@@ -294,7 +294,7 @@ static void test_a_limit_outlives_a_restart_and_no_empty_one(void **state) {
     give_back(two, HF_OK);
     give_back(held(wrong), HF_OK); /* which is refused nothing now */
     assert_int_equal(store(client, 9), 0);
-    assert_refused(right, 1000, "has 9 permits", "says 2");
+    assert_refused(right, 1000, "has 9 permits", "gives 2");
     hf_lock_close(wrong);
     hf_lock_close(learns);
     hf_lock_close(right);

@@ -1,7 +1,7 @@
 package io.holdfast;
 
 /**
- * A limit is stored with the name, and the acquire says another number of permits. The message has
+ * A limit is stored with the name, and the acquire gives another number of permits. The message has
  * both. {@link HoldfastClient#limit(String, long)} changes the stored number; a lock without {@code
  * permits} follows it.
  */

@@ -163,7 +163,7 @@ abstract class SharedContract extends ClientTest {
     @Test
     void aStoredLimitRefusesAnotherNumber() throws Exception {
         assertEquals(Optional.empty(), client.limit(name, 2));
-        String told = "has 2 permits, and this acquire says 9";
+        String told = "has 2 permits, and this acquire gives 9";
         assertDiffers(told, () -> seats(9).shared().acquire(Duration.ZERO));
         assertDiffers(told, () -> seats(9).shared().tryLock());
         CompletableFuture<Hold> started = seats(9).shared().acquireAsync();

@@ -145,14 +145,14 @@ final class MemoryState implements MemoryHold.Place {
         }
         if (request.isStored() && limit.filter(l -> !l.per().isZero()).isEmpty()) {
             return Optional.of(
-                    "no rate is stored with gate " + request.lock() + ", and this acquire says none");
+                    "no rate is stored with gate " + request.lock() + ", and this acquire gives none");
         }
         if (limit.isEmpty()) {
             return mine > 0 || weight < 2
                     ? Optional.empty()
                     : Optional.of(
                             "no limit is stored with " + request.lock() + ", and this acquire takes "
-                                    + weight + " permits: it must say of how many");
+                                    + weight + " permits: give the number of all permits");
         }
         long permits = limit.get().permits();
         Duration per = limit.get().per();
@@ -161,10 +161,10 @@ final class MemoryState implements MemoryHold.Place {
         if (!per.isZero() && (mine != 0 && mine != permits || !per.equals(lease))) {
             return Optional.of(
                     request.lock() + " is a gate that lets pass " + permits + " in " + per.toMillis()
-                            + " ms, and this acquire says " + mine + " in "
+                            + " ms, and this acquire gives " + mine + " in "
                             + lease.toMillis() + " ms");
         } else if (mine != 0 && mine != permits) {
-            says = "says " + mine;
+            says = "gives " + mine;
         } else if (weight > permits) {
             says = "takes " + weight;
         }
