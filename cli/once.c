@@ -39,7 +39,7 @@ static const char help[] =
     "                           shows the record, and asks for confirmation\n"
     "      --force              also while the call is in progress, whose hold ends; and replace\n"
     "                           a result or an error\n"
-    "      --note TEXT          say why, for whoever looks at the record: at most 1024 bytes\n"
+    "      --note TEXT          the reason, shown with the record; at most 1024 bytes\n"
     "resolve:\n"
     "      --result FILE        the bytes of the result, as the callers' codec writes them;\n"
     "                           -: stdin\n"

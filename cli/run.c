@@ -35,8 +35,9 @@ static const char help[] =
     "      --lease DURATION     how long the lock may outlive a crash; it is renewed while\n"
     "                           COMMAND runs; default: 10s\n"
     "      --on-lost kill|term|ignore\n"
-    "                           if the lock is lost: send TERM, and KILL before others can\n"
-    "                           acquire it; only TERM; or nothing; default: kill\n"
+    "                           if the lock is lost, kill: send TERM, and KILL before others can\n"
+    "                           acquire it; term: only TERM; ignore: only print a message;\n"
+    "                           default: kill\n"
     "      --max-hold DURATION  send TERM to COMMAND after DURATION, then KILL\n"
     "  -k, --kill-after DURATION\n"
     "                           the time from TERM to KILL, at most half of the lease; default:\n"
@@ -47,7 +48,7 @@ static const char help[] =
     "  -x, --exclusive          hold the lock exclusively (the default); also -e\n"
     "      --permits NUMBER     hold the lock shared, with at most NUMBER holders\n"
     "      --weight NUMBER      take NUMBER of the permits instead of one\n"
-    "      --ahead DURATION     queue as if it had come DURATION earlier, at most 1h\n"
+    "      --ahead DURATION     queue as if the command had arrived DURATION earlier, at most 1h\n"
     "      --rate NUMBER/DURATION\n"
     "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
     "      --gate               the same, with the rate that is stored with NAME\n"
@@ -300,7 +301,7 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
     if (wish->per_ms != 0 && wish->holds != NULL)
         cli_usage("%s does nothing with --rate and --gate, which hold no lock", wish->holds);
     if (wish->per_ms == HF_STORED && wish->permits > 0)
-        cli_usage("--gate follows the stored rate, and --rate says another: give one of them");
+        cli_usage("--gate follows the stored rate, and --rate gives another: give one of them");
     if (wish->weight > 0 && !wish->shared)
         cli_usage("--weight needs --permits; or --shared, for the number that is stored");
     if (wish->permits > 0 && wish->weight > wish->permits)
