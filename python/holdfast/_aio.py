@@ -166,10 +166,10 @@ class AsyncLock(Bound):
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
-        owner     The owner, in place of the lock's owner or the task; give it to release() too.
+        owner     The owner, instead of the lock's owner or the task; give it to release() too.
                   Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Answers True if the lock is held, False if others kept it. Raises ValueError, OverflowError
+        Returns True if the lock is held, False if others kept it. Raises ValueError, OverflowError
         and TypeError for wrong arguments, LockDeadlock if the caller holds the lock shared,
         LockUnknown if the answer was lost (do not enter), ConnectError or another LockError if the
         server was not reached or refused, and ClosedError.
@@ -265,16 +265,16 @@ class AsyncLock(Bound):
         Await this, or better enter it with `async with`, which releases.
 
         timeout         Seconds; 0 tries once; None or -1 waits without limit.
-        owner           The owner, in place of the lock's owner or the task. Equal owners are one
+        owner           The owner, instead of the lock's owner or the task. Equal owners are one
                         owner everywhere: "worker" on ten hosts excludes nothing.
-        on_lost         The event loop calls it with the AsyncHold if that is lost, in place of
+        on_lost         The event loop calls it with the AsyncHold if that is lost, instead of
                         the lock's on_lost.
         raise_on_lost   False: leaving a `with` block does not raise LockLost. By default the
                         lock's setting.
         cancel_on_lost  Cancel the body of the `async with` when the hold is lost. The block then
                         raises LockLost, or, without raise_on_lost, nothing.
-        at_least        Seconds from the acquire, for which the lock refuses everybody even if it
-                        is released before, as in Lock.hold().
+        at_least        Seconds from the acquire, for which the lock stays held even if it is
+                        released before, as in Lock.hold().
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
@@ -405,7 +405,7 @@ class AsyncLost(BaseLost):
     __slots__ = ()
 
     async def wait(self) -> bool:
-        """Wait until the hold is lost. Answers False if it is released or its client closed."""
+        """Wait until the hold is lost. Returns False if it is released or its client closed."""
         hold = self._hold
         if hold.valid:
             with contextlib.suppress(ClosedError):

@@ -22,7 +22,7 @@ class Alarm:
     timeouts: int
     """How many acquires of this client timed out within the window."""
     message: str
-    """The same in words, and who held the lock at last, if the server told."""
+    """The same in words, and the last holder of the lock, if the server knew it."""
 
 
 def native(rule: Rule) -> tuple[int, int]:

@@ -232,12 +232,12 @@ class Client(Bound):
                 print(info.name, info.owner, info.held_for, info.waiters)
 
         pattern  As in Redis's KEYS: * ? [a-z] [^a], and \\ before a special character.
-        rate     The most looks a second, each of which takes the server some 30 microseconds: at
-                 one lock; to search 100 keys for locks counts as six. None: no limit.
+        rate     The most reads a second. A read of one lock takes the server some 30 microseconds;
+                 a search of 100 keys for locks counts as six reads. None: no limit.
 
         It walks over all keys by SCAN, which never blocks the server, and needs the permission
-        for that. It tells each lock once that is held or waited for all the while; of
-        other libraries' locks those for which one of ours waits, and Redisson's. Raises
+        for that. It lists each lock once that is held or waited for all the while; of other
+        libraries' locks those for which a client of Holdfast waits, and Redisson's. Raises
         ValueError, TypeError and ClosedError; and while it walks what Lock.inspect() raises.
         """
         return Locks(self, pattern, rate)
@@ -254,7 +254,7 @@ class Client(Bound):
             geocoder.enter()  # or GateFull, with .retry_after
 
         name   As for lock(): a gate is a lock of that name, which each pass holds shared() for so
-               long. Who holds the lock itself keeps the gate shut.
+               long. An exclusive holder of the lock keeps the gate shut.
         limit  How many passes, 1 to 9999999999.
         per    Seconds, 0.01 to ten years.
 
@@ -271,7 +271,7 @@ class Client(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store with the name how many permits it has. One round trip; answers what was stored.
+        """Store with the name how many permits it has. One round trip; returns what was stored.
 
             client.limit("warehouse", permits=5)
             client.limit("geocoder", rate=(10, 60))
@@ -280,7 +280,7 @@ class Client(Bound):
         rate     Of a gate: how many passes, in how many seconds.
 
         From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and one
-        without permits follows this. It ends no hold; who waits follows a change at once. Raises
+        without permits follows this. A change ends no hold, and waiters follow it at once. Raises
         as Lock.inspect(), and LockUnknown.
         """
         if (permits is None) == (rate is None):
@@ -388,7 +388,7 @@ class Client(Bound):
         keep_ttl      For how many seconds they stay; by default as ttl.
         not_called    At most once: errors that say that the call was not made, such as a refused
                       connection. The next caller calls. A timeout does not say so.
-        note          At most once: up to 1024 bytes for whoever settles an unknown outcome.
+        note          At most once: up to 1024 bytes for the person who settles an unknown outcome.
         unknown_ttl   At most once: for how many seconds an unknown outcome stays, from when the
                       first caller learns of it; then the next caller calls. None: until it is
                       settled.
@@ -449,7 +449,7 @@ class Client(Bound):
 
         force  Also while the call is running, whose hold ends then.
 
-        Answers False if nothing was known. Raises as Outcome.forget().
+        Returns False if nothing was known. Raises as Outcome.forget().
         """
         found = self.once_result(name)
         if found is not None:
@@ -499,7 +499,7 @@ class Client(Bound):
                  hold.keep(), so whatever becomes of this process.
         options  As for lock(), but never reentrant.
 
-        A call that is not its turn answers None at once. A run that raises passes the turn on: the
+        A call that is not its turn returns None at once. A run that raises passes the turn on: the
         next call runs. So does a process that dies, when its lease ends. A run that takes longer
         than the period keeps the lock until it ends. Raises as Lock.hold() and Hold.keep(); and
         LockLost if the lock was lost during the run, unless raise_on_lost is False.
@@ -640,7 +640,7 @@ def connect(
                      `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`,
                      `redis+cluster://[[user]:password@]host[:port],…`, or
                      `redis+quorum://[[user]:password@]host[:port],…[/database]`;
-                     `rediss` in place of `redis` means TLS. docs/connecting.md has the options.
+                     `rediss` instead of `redis` means TLS. docs/connecting.md has the options.
                      Percent-encode the characters special in a URL.
     lazy             Only check the URL now; the first call connects, within its own timeout. Then
                      a program starts also while the server is down.

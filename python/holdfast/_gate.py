@@ -139,8 +139,8 @@ class Gate(BaseGate):
     def enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> None:
         """Pass, or raise GateFull. One round trip; one more if it is full or after a wait.
 
-        timeout  Seconds to wait for a pass, in one queue with everybody else; None or -1 waits
-                 without limit.
+        timeout  Seconds to wait for a pass, in one queue with all other callers; None or -1
+                 waits without limit.
         weight   How many of the passes it takes: 1, or up to the limit. No call passes a heavier
                  one that waits.
 

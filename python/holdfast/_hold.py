@@ -44,7 +44,7 @@ def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None
             raise failed
         _log.warning("%s", failed)
     elif hasattr(raised, "add_note"):  # since Python 3.11
-        raised.add_note(f"Leaving the lock failed too: {type(failed).__name__}: {failed}")
+        raised.add_note(f"The release failed, too: {type(failed).__name__}: {failed}")
 
 
 class Bound:
@@ -103,7 +103,7 @@ class BaseHold(Bound):
 
     @property
     def fence(self) -> int:
-        """The fencing token: greater than that of every earlier hold of this name.
+        """The fence (a fencing token): greater than that of every earlier hold of this name.
 
         Nested holds of one owner have the same fence. Give it to the resource and let the
         resource refuse smaller ones: this protects when all else fails.
@@ -221,7 +221,7 @@ class Lost(BaseLost):
     def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait until the hold is lost, at most `timeout` seconds; say whether it was.
 
-        Answers False as soon as the hold is released or its client is closed. It needs the one
+        Returns False as soon as the hold is released or its client is closed. It needs the one
         Python thread of its client, which ends when the client is closed.
         """
         hold = self._hold

@@ -36,7 +36,7 @@ def _tagged(value: object) -> object:
 
 
 def _plain(value: dict[str, Any]) -> object:
-    """Undo that for one object; those inside of it are done."""
+    """Undo that for one object; the objects inside it are done."""
     key = next(iter(value)) if len(value) == 1 else ""
     if not _ESCAPED.fullmatch(key):
         return value

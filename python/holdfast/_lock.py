@@ -200,10 +200,10 @@ class Lock(Bound):
         exclude those of the lock itself; each has its own fence, lease and loss. All wait in one
         queue, first come, first served, so that no acquire passes a heavy one.
 
-        Who holds it shared, or exclusively, may acquire it shared again at once. To downgrade,
-        acquire it shared while holding it exclusively, and then release() the exclusive hold:
-        no other comes in between. The other way round is refused, with LockDeadlock: two who did so
-        would wait for each other.
+        An owner that holds it, in either mode, may acquire it shared again at once. To downgrade,
+        acquire it shared while holding it exclusively, and then release() the exclusive hold: no
+        other owner gets the lock in between. The other way round is refused, with LockDeadlock: two
+        such owners would wait for each other.
         """
         if weight is None:
             weight = self._choices.weight
@@ -334,10 +334,10 @@ class Lock(Bound):
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
-        owner     The owner, in place of the lock's owner; give it to release() too. Equal owners
+        owner     The owner, instead of the lock's owner; give it to release() too. Equal owners
                   are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Answers True if the lock is held, False if others kept it. Raises RLock's exceptions for
+        Returns True if the lock is held, False if others kept it. Raises RLock's exceptions for
         wrong arguments (ValueError, OverflowError, TypeError), LockDeadlock if the caller holds it
         shared() and asks for it exclusively, LockUnknown if the answer was lost
         (do not enter), ConnectError or another LockError if the server was not reached or
@@ -459,13 +459,13 @@ class Lock(Bound):
         """Acquire the lock, and give the caller the hold; any thread may release it.
 
         timeout        Seconds; 0 tries once; None or -1 waits without limit.
-        owner          The owner, in place of the lock's owner. Equal owners are one owner
+        owner          The owner, instead of the lock's owner. Equal owners are one owner
                        everywhere: "worker" on ten hosts excludes nothing.
-        on_lost        As in LockOptions, in place of the lock's on_lost.
+        on_lost        As in LockOptions, instead of the lock's on_lost.
         raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
                        lock's setting.
-        at_least       Seconds from the acquire, for which the lock refuses everybody even if it
-                       is released before: by release() or the `with` block, also one that
+        at_least       Seconds from the acquire, for which the lock stays held even if it is
+                       released before: by release() or the `with` block, also one that
                        raises. As Hold.keep() does; a holder that dies keeps only its lease.
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
@@ -580,9 +580,9 @@ class Lock(Bound):
         return self.inspect().held
 
     def inspect(self, first: int = 0) -> LockInfo:
-        """Look at the lock, whoever holds it. One round trip; changes nothing.
+        """Read the lock's state, whatever owner holds it. One round trip; changes nothing.
 
-        first  How many holds, and how many waiters, are skipped: a look lists 100 of each, and
+        first  How many holds, and how many waiters, are skipped: a call lists 100 of each, and
                inspect(100) the next ones.
 
         The answer is out of date when you read it: do not enter because of it. Raises

@@ -1,4 +1,4 @@
-"""What a look at a lock shows."""
+"""What the inspection of a lock shows."""
 
 from __future__ import annotations
 

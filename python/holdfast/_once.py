@@ -300,15 +300,15 @@ class BaseOutcome(Bound, Generic[Answer]):
         self.fence = fence
         """The fence of the hold that made it."""
         self.since = datetime.fromtimestamp(since / 1000, timezone.utc)
-        """When it came to that state, by the server's clock."""
+        """When it reached that state, by the server's clock."""
         self.ttl = seconds(ttl)
         """For how many seconds this stays; None: until it is settled."""
         self.size = length
         """The bytes of its result or error."""
         self.owner = owner.decode("utf-8", "surrogateescape")
-        """The owner of that hold, or of who settled it."""
+        """The owner of that hold, or of the caller that settled it."""
         self.note = note.decode("utf-8", "replace")
-        """The note of its caller, or of who settled it."""
+        """The note of its caller, or of the caller that settled it."""
 
     @property
     def result(self) -> Any:
@@ -337,8 +337,8 @@ class BaseOutcome(Bound, Generic[Answer]):
         """Say that the call was made, and keep its result. One round trip.
 
         ttl    For how many seconds; by default as once() was told, or a day.
-        note   For whoever looks later.
-        force  Also while the call is running, whose hold ends then; and in place of a result.
+        note   The reason, shown with the outcome.
+        force  Also while the call is running, whose hold ends then; and replace a result.
 
         Raises OutcomeSettled if it is done or settled already, LockTimeout if it is running,
         LockNotOwnedError if it was forgotten or made again, otherwise as Lock.inspect().
@@ -918,5 +918,5 @@ def once_call(
 
 
 def for_looking(name: str | bytes, decode: Callable[[bytes], Any] = from_json) -> Terms[Any]:
-    """Make the terms of who only looks."""
+    """Make the terms of a caller that only looks."""
     return Terms(name, 86400, decode=decode)

@@ -38,17 +38,17 @@ class LockOptions:
     has a new owner, and any thread may release, as with threading.Lock."""
     permits: int | None = None
     """How many may hold the lock at once through Lock.shared(), 1 to 9999999999: a semaphore. None
-    or 0: however many come, as readers do. The lock itself excludes them all."""
+    or 0: no limit, as for readers. The lock itself excludes them all."""
     weight: int = 1
     """How many of the permits a hold of Lock.shared() takes: 1, or up to all. No acquire passes
-    a heavy acquire that came before, so light ones wait behind it. Lock.shared(weight=3) is the
+    a heavy acquire that arrived before, so light ones wait behind it. Lock.shared(weight=3) is the
     same for one lock object."""
     ahead: float | timedelta = 0
     """Seconds of a head start, at most 3600: an acquire that has to wait is queued as if it had
-    come that time earlier. So it passes waiters that came up to that time before it, and no waiter
-    waits for ever: docs/guarantees.md."""
+    arrived that time earlier. So it passes waiters that arrived up to that time before it, and no
+    waiter waits for ever: docs/guarantees.md."""
     owner: str | bytes | None = None
-    """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
+    """The owner, instead of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
     note: str | None = None
     """What the lock is held for, for people: "refund 17"; at most 1024 bytes. Shown beside the
@@ -60,7 +60,7 @@ class LockOptions:
     heal: bool = False
     """Set this lock's lease as the TTL of another library's lock that would stand for ever."""
     replicas: int = 0
-    """How many replicas must have an acquire (WAIT) before it answers; 0: as many as the client's
+    """How many replicas must have an acquire (WAIT) before it returns; 0: as many as the client's
     URL says (?replicas=1), or none. If they do not in time, the lock is released again and the call
     raises LockNotReplicated. A failover then loses fewer locks: docs/connecting.md."""
     replica_timeout: float | timedelta | None = None

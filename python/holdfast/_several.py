@@ -366,7 +366,7 @@ class LocksAll(BaseLocks[Lock]):
     ) -> bool:
         """Acquire all; call release() as often. Arguments and exceptions are those of Lock.
 
-        Answers True if all are held, False if others kept one of them: then none is.
+        Returns True if all are held, False if others kept one of them: then no lock is held.
         """
         if owner is None and self._locks[0]._by_thread:
             refuse_as_job(f"locks {self.names!r}", sys._getframe().f_back)

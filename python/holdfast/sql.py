@@ -79,7 +79,7 @@ def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
     you like. One statement registers the fence and reads the last one.
 
     Raises StaleFence if a holder with a greater fence has been here. Roll back then, and stop: the
-    lock is no longer yours. Raises RuntimeError outside of a transaction, where the guard would
+    lock is no longer yours. Raises RuntimeError outside a transaction, where the guard would
     end before the write. At the isolation levels REPEATABLE READ and SERIALIZABLE, a database may
     refuse one of two transactions that meet: run that again from its beginning, with the
     guard, as for every transaction there.

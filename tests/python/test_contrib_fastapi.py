@@ -247,7 +247,7 @@ def test_permits_let_so_many_requests_in(site: Site, client: holdfast.Client, na
 def test_an_outage_is_never_told_as_busy(site: Site, name: str) -> None:
     answer = site.get(f"/other/down/{name}")
     assert (answer.status, answer.retry_after) == (503, "1"), answer.text
-    assert "cannot be had" in answer.text
+    assert "cannot be acquired" in answer.text
 
 
 def test_a_request_that_lost_its_lock_fails(

@@ -127,7 +127,7 @@ enum {
     HF_EFAILED = 20,
     /**
      * Calls that are made at most once: the call began, and no server knows how it ended. The
-     * handle tells who made it and when. Nothing is held. See hf_once_settle().
+     * handle has the owner that made it, and when. Nothing is held. See hf_once_settle().
      */
     HF_EOUTCOME = 21,
     /**
@@ -648,7 +648,7 @@ typedef struct hf_lock_options {
     int64_t alarm_window_ms;
     /**
      * A note for people: what the holds of this handle are for, at most HF_NOTE_MAX bytes,
-     * better UTF-8. A look at the lock shows the note beside the owner, of holders and of waiters,
+     * better UTF-8. hf_lock_inspect() shows the note beside the owner, of holders and of waiters,
      * and so does the message of a timeout. The server gets the note with each acquire. Default:
      * none, at no cost. hf_lock_open() copies the note.
      *
@@ -662,8 +662,8 @@ typedef struct hf_lock_options {
      * With HF_SHARED: how many of the permits each hold takes, 1 to `permits`, or to the limit that
      * is stored with the name (HF_ELIMIT if there is none, or a smaller one); default 0: one. The
      * acquire succeeds when the weights of all shared holds and this one are at most the permits.
-     * In the queue no acquire passes a heavier one that came before, so that heavy ones wait for
-     * those before them only, and light ones wait behind them.
+     * In the queue no acquire passes a heavier acquire that arrived before, so heavy acquires wait
+     * for those before them only, and light acquires wait behind them.
      *
      * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy as
      * that one at most: a heavier one returns HF_EDEADLOCK, because two such owners would wait for
@@ -672,11 +672,11 @@ typedef struct hf_lock_options {
     int64_t weight;
     /**
      * The head start of an acquire that has to wait, milliseconds, at most HF_AHEAD_MAX: its place
-     * in the queue is that of an acquire which came as much earlier. So it passes waiters that came
-     * up to ahead_ms before it, and a waiter is passed only by acquires that come within their
-     * head start after it: none waits for ever, however many come with a head start. An acquire
-     * that nests, or finds the lock free without waiters, needs none. While the server's clock is
-     * behind the queue, because it was set back, head starts have no effect. Default 0.
+     * in the queue is that of an acquire which arrived as much earlier. So it passes waiters that
+     * arrived up to ahead_ms before it, and a waiter is passed only by acquires that arrive within
+     * their head start after it: no waiter waits for ever, however many acquires have a head start.
+     * An acquire that nests, or finds the lock free without waiters, needs none. While the server's
+     * clock is behind the queue, because it was set back, head starts have no effect. Default 0.
      */
     int64_t ahead_ms;
 } hf_lock_options;
@@ -969,8 +969,8 @@ typedef struct hf_view hf_view;
 #define HF_VIEW_MAX 100
 
 /**
- * Read the lock's state, whoever holds it. Changes nothing. The result may be out of date when it
- * arrives: do not enter because of it.
+ * Read the lock's state, whatever owner holds it. Changes nothing. The result may be out of date
+ * when it arrives: do not enter because of it.
  *
  * @param first  The number of holds, and of waiters, to skip: 0, then HF_VIEW_MAX, and so on up to
  *               info->count and info->waiters. A hold nested in a hold of another view is listed
@@ -1289,9 +1289,9 @@ HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t fla
 HF_API hf_status hf_hold_check(hf_hold *hold);
 
 /**
- * Return the hold's fencing token: greater than that of every earlier hold of this name, equal in
- * nested holds of one owner, below 2^53. Pass it to the resource and let the resource refuse
- * smaller fences: this protects when all else fails.
+ * Return the hold's fence (a fencing token): greater than that of every earlier hold of this name,
+ * equal in nested holds of one owner, below 2^53. Pass it to the resource and let the resource
+ * refuse smaller fences: this protects when all else fails.
  *
  * Simultaneous shared holds have different fences. So let the resource refuse a shared hold's fence
  * only if an exclusive hold had a greater one.
@@ -1399,9 +1399,9 @@ HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
 
 /**
  * Make hf_hold_release() and hf_hold_release_start() leave the lock held until duration_ms after
- * this hold was acquired, if that is still to come: they then do and answer as hf_hold_keep(), and
- * hf_hold_release() makes up to three tries if an answer is lost. For work that must not be done
- * again too soon. Sends nothing.
+ * this hold was acquired, if that time has not passed: they then do and return the same as
+ * hf_hold_keep(), and hf_hold_release() makes up to three tries if an answer is lost.
+ * For work that must not be done again too soon. Sends nothing.
  *
  * @param duration_ms   0 to HF_LEASE_MAX. 0: a release releases, as by default.
  * @retval HF_OK
@@ -1723,7 +1723,8 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  * until it is settled. Counts from HF_ONCE_UNKNOWN, or if the hold ends without a word from the
  * first HF_EOUTCOME, so that a long call is never made twice in silence. When it expires the next
  * caller makes the call.
- * @param note        Any bytes for whoever settles an unknown outcome; NULL only if note_len is 0.
+ * @param note        Any bytes for the caller that settles an unknown outcome; NULL only if
+ * note_len is 0.
  * @param note_len    Up to HF_NOTE_MAX.
  * @retval HF_OK        The call has begun.
  * @retval HF_EINVAL    An argument is wrong. The lock is still held.

@@ -185,7 +185,7 @@ hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_v
         (info != NULL && info->size < sizeof info->size))
         return hf_fail(HF_EINVAL, "a handle is NULL, or hf_lock_info.size is not set");
     if (first < 0 || first > INT32_MAX)
-        return hf_fail(HF_EINVAL, "a look at a lock cannot begin at its holder %lld: 0 or more",
+        return hf_fail(HF_EINVAL, "a list of holders cannot begin at %lld: 0 or more",
                        (long long)first);
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)

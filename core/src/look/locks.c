@@ -577,7 +577,7 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
                        HF_NAME_MAX);
     if (chosen.rate < HF_NEVER || chosen.rate > 1000000)
         return hf_fail(HF_EINVAL,
-                       "a rate of %lld: it takes 1 to 1000000 looks a second, or "
+                       "a rate of %lld: it takes 1 to 1000000 reads a second, or "
                        "HF_NEVER for no limit",
                        (long long)chosen.rate);
     if ((chosen.flags & ~HF_LOCKS_RECORDS) != 0)

@@ -48,7 +48,7 @@ def once_per(
     timeout  Seconds to wait for the run of another; None or -1 waits until it ends.
     options  As for Client.lock(), but never reentrant.
 
-    A call answers None if another has done the work; it runs the job if that failed, or twice the
+    A call returns None if another has done the work; it runs the job if that failed, or twice the
     lease after its process died. Raises LockTimeout if the other still runs after the timeout, and
     otherwise as Client.once_per(). A run holds the lock NAME:run, too, for which the others wait.
     """

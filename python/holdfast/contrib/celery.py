@@ -83,32 +83,32 @@ def _close(**_: object) -> None:
 class LockedTask(Task):
     """A task with the options `lock`, `once_per`, `once`: `base=` of a task, `task_cls` of an app.
 
-    A task that has none is an ordinary one. If the lock cannot be had, the task goes back to
-    the broker and comes again; this does not count as one of its retries.
+    A task without them is an ordinary task. If the lock cannot be acquired, the task goes back to
+    the broker, and is tried again; this does not count as one of its retries.
     """
 
     lock: str | None = None
     """The lock's name; str.format() fills in the task's arguments, through holdfast.quote()."""
     once_per: float | timedelta | None = None
     """Seconds, counted from the start of a run, for which no other task of that name runs: it ends
-    with the result None. The name is `lock`, or else the task's name. A task that comes while
-    another runs comes again, until that has done its work or failed."""
+    with the result None. The name is `lock`, or else the task's name. A task that starts
+    while another runs is tried again, until that has done its work or failed."""
     once: Mapping[str, Any] | None = None
     """Make the task's work at most once for all tasks of the name `lock`, which has its arguments:
-    {"ttl": 86400}, and the other arguments of Client.once(). A task that comes later ends with the
+    {"ttl": 86400}, and the other arguments of Client.once(). A task that starts later ends with the
     first one's result. If a run raises, or its worker dies, the next one fails with
     OutcomeUnknown, until the call is settled. Other arguments are refused."""
     lock_timeout: float | timedelta | None = 0
-    """Seconds for which a process of the worker waits for the lock, before the task comes again."""
+    """Seconds for which a process of the worker waits for the lock, before the task goes back."""
     lock_options: holdfast.LockOptions | None = None
     """As for Client.lock(). With permits, that many tasks run at once."""
     lock_busy: Literal["retry", "skip"] = "retry"
-    """What a task does if others have the lock: come again, or end with the result None. A task
-    that was delivered again comes again once: its own dead run may be what holds the lock."""
+    """What becomes of a task if others have the lock: it is tried again, or ends with the result
+    None. A task that was delivered again is tried once more: its own dead run may have the lock."""
     lock_countdown: float | timedelta = 5
-    """Seconds until it comes again."""
+    """Seconds until it is tried again."""
     lock_max_retries: int = 720
-    """How often it comes again, before it fails with LockTimeout or what else kept it off."""
+    """How often it is tried again, before it fails with its last error, such as LockTimeout."""
 
     def __init__(self) -> None:
         """Check the options."""
@@ -199,10 +199,10 @@ class LockedTask(Task):
             return result
 
     def _refused(self, failed: holdfast.LockError) -> None:
-        """End the task, or send it to come again."""
+        """End the task, or send it to be tried again."""
         request = self.request
         if request.called_directly or request.is_eager or self.name in _holds.get({}):
-            raise failed  # there is no message that could come again
+            raise failed  # there is no message to deliver again
         headers = request.headers or {}
         tries = headers.get(_TRIES, 0)
         countdown = self._countdown

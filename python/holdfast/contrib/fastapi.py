@@ -64,7 +64,7 @@ def lifespan(
     url      As for holdfast.connect(), and the options too. Without lazy=False the application
              starts also while the server is down.
 
-    Inside of a lifespan of your own:
+    Inside a lifespan of your own:
 
         @asynccontextmanager
         async def mine(app):
@@ -125,13 +125,13 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     shared          Hold it shared(). None: if there are permits.
     cancel_on_lost  Cancel a coroutine function when the lock is lost, as in AsyncLock.hold().
     retry_after     Seconds for the header Retry-After.
-    tell_owner      Tell in the answer who holds the lock. A default owner has the names of the
+    tell_owner      Name the holder of the lock in the answer. A default owner has the names of the
                     host and the client.
 
-    If others keep the lock, the answer is 409; if the lock cannot be had because of an outage,
-    503, with a line in the log. A client that hangs up while its request waits loses its place in
-    the queue; the answer, which is not read, is 499. If the lock was lost while the route ran, the
-    answer is 500, and the log says so. The lock is released before the answer is sent.
+    If others keep the lock, the answer is 409; if the lock cannot be acquired because of an
+    outage, 503, with a line in the log. A client that hangs up while its request waits loses its
+    place in the queue; the answer, which is not read, is 499. If the lock was lost while the route
+    ran, the answer is 500, and the log says so. The lock is released before the answer is sent.
     """
     check(name, None if callable(timeout) else timeout, "Locked")
     wanted = fields(name)
@@ -164,7 +164,7 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
                     raise
                 except holdfast.LockError as failed:
                     _log.error("%s at %r: %s", type(failed).__name__, connection.url.path, failed)
-                    told = {"message": "the lock cannot be had now", "lock": lock.name}
+                    told = {"message": "the lock cannot be acquired now", "lock": lock.name}
                     raise HTTPException(503, told, later) from failed
                 try:
                     yield hold
@@ -178,8 +178,8 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
             told = {"message": "the lock was lost while the request ran", "lock": lock.name}
             raise HTTPException(500, told) from lost
 
-    # As "function" it ends before the answer is sent: the answer can still become 500, and who
-    # has read it finds the lock free.
+    # As "function" it ends before the answer is sent: the answer can still become 500, and a
+    # client that has read it finds the lock free.
     return Depends(locked, scope="function")
 
 

@@ -7,7 +7,7 @@
         write(holdfast.contrib.rq.get_current_hold().fence)
 
 The client may be made before RQ's worker forks: each job's process has connections of its own. A
-job that comes again needs RQ's scheduler: `rq worker --with-scheduler`.
+job that is tried again needs RQ's scheduler: `rq worker --with-scheduler`.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ def locked(
 
     name         The lock's name; str.format() fills in the job's arguments, through
                  holdfast.quote().
-    timeout      Seconds for which the job waits for the lock, before it comes again.
+    timeout      Seconds for which the job waits for the lock, before it is tried again.
     options      As for Client.lock(). With permits, that many jobs run at once.
     once_per     Seconds, counted from the start of a run, for which no other job of that name
-                 runs: it ends with the result None. A job that comes while another runs comes
-                 again, until that has done its work or failed.
-    interval     Whole seconds until a job comes again that could not have the lock.
-    max_retries  How often it comes again, before RQ tells it as failed. These do not count as
+                 runs: it ends with the result None. A job that starts while another runs is
+                 tried again, until that has done its work or failed.
+    interval     Whole seconds until a job that did not get the lock is tried again.
+    max_retries  How often it is tried again, before RQ reports it as failed. These do not count as
                  those of enqueue(retry=Retry(...)).
 
-    With @job(...) of RQ, that is the outer decorator. A call outside of a worker does not come
+    With @job(...) of RQ, that is the outer decorator. A call outside a worker is not tried
     again: it raises LockTimeout, or what Lock.hold() raises. Coroutine functions work too.
     """
     whole("interval", interval, 1, 2**31 - 1)
@@ -118,5 +118,5 @@ def _refused(
     over = (job.number_of_retries or 0) >= again.max
     if over and section.period is not None and isinstance(failed, holdfast.LockTimeout):
         return None  # what runs for that long is alive: no other worker needs to take over
-    _log.info("job %s comes again: %s", job.id, failed)
+    _log.info("job %s is tried again: %s", job.id, failed)
     return again

@@ -27,7 +27,7 @@ _CAUSES = {
 
 @final
 class MemoryServer:
-    """The locks that several MemoryClients share, in place of a Redis.
+    """The locks that several MemoryClients share, instead of a Redis.
 
         server = holdfast.testing.MemoryServer()
         with server.connect() as client, server.connect() as other:
@@ -78,7 +78,7 @@ class MemoryServer:
         self._space.advance(seconds * 1000)
 
     def lose(self, what: str | bytes | Hold | AsyncHold, cause: Cause = "gone") -> None:
-        """Take a lock away from its holder, who is told at once, or only one hold of it.
+        """Take a lock away from its holder, which is notified at once, or only one hold of it.
 
         what   The lock's name, or a hold; a free lock is no error.
         cause  What `hold.lost.cause` says then.

@@ -30,7 +30,7 @@ kill -KILL $! 2>/dev/null
 
 @contextlib.contextmanager
 def redis_server() -> Iterator[str]:
-    """Start a Redis server for the tests alone, and answer its URL.
+    """Start a Redis server for the tests alone, and return its URL.
 
     It is redis-server (or valkey-server) from the PATH, on a free port of 127.0.0.1. It keeps
     nothing on disk. It ends with the `with` block, and also if the process is killed.
@@ -61,7 +61,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def _started(program: str) -> Iterator[str | None]:
-    """Run it, and answer its URL; None if the port is taken."""
+    """Run it, and return its URL; None if the port is taken."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="holdfast.", ignore_cleanup_errors=True) as folder:
         options = f"--port {port} --bind 127.0.0.1 --unixsocket {folder}/socket --dir {folder}"

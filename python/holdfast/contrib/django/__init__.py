@@ -10,7 +10,7 @@
         write(request.hold.fence)
 
 `HOLDFAST` has the URL, and the other arguments of holdfast.connect() in capitals, such as
-CONNECT_TIMEOUT. LAZY is True by default: the site starts also while the server is down. In place of
+CONNECT_TIMEOUT. LAZY is True by default: the site starts also while the server is down. Instead of
 them, CLIENT is a function that makes the client, or its dotted name: for tests,
 {"CLIENT": "holdfast.testing.MemoryClient"}.
 """
@@ -167,14 +167,14 @@ def locked_view(
     retry_after  Seconds for the header Retry-After.
 
     Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
-    method_decorator(). If the lock cannot be had because of an outage, the answer is 503, with a
-    line in the log. LockLost comes out if the lock was lost while the view ran.
+    method_decorator(). If the lock cannot be acquired because of an outage, the answer is 503, with
+    a line in the log. LockLost comes out if the lock was lost while the view ran.
 
     Django 5 cancels an async view when its client hangs up: the view then loses its place in the
     queue, or releases the lock.
 
-    With ATOMIC_REQUESTS the transaction is inside of the lock: the next holder sees what this
-    view wrote.
+    With ATOMIC_REQUESTS the transaction is inside the lock: the next holder sees what this view
+    wrote.
     """
     check(name, None if callable(timeout) else timeout, "locked_view")
     chosen = merged(options, changes)
@@ -253,7 +253,7 @@ class _Refusal:
             raise failed
         if not isinstance(failed, holdfast.LockTimeout):
             _log.error("%s at %r: %s", type(failed).__name__, request.path, failed)
-            return self._answer("The lock cannot be had now.", 503)
+            return self._answer("The lock cannot be acquired now.", 503)
         if callable(self._busy):
             return self._busy(request, failed)
         return self._answer("Another request is at it.", self._busy)
@@ -437,8 +437,8 @@ def locked_command(
     shared   Hold it shared(). None: if there are permits.
 
     If others keep the lock, the command ends with a message and the status 75; if the lock cannot
-    be had because of an outage, with 69; if it was lost meanwhile, with 79. They are those of the
-    program holdfast. call_command() raises CommandError. SIGTERM ends the command with the status
+    be acquired because of an outage, with 69; if it was lost meanwhile, with 79, as the program
+    holdfast does. call_command() raises CommandError. SIGTERM ends the command with the status
     143, and releases the lock first, unless the program handles the signal itself.
     """
     check(name, timeout, "locked_command")
