@@ -667,7 +667,7 @@ static int finish(run_state *run) {
     return result; /* otherwise the result of the command counts */
 }
 
-/* Take a pass of a gate: a hold that ends with its lease, whoever lives. */
+/* Take a pass of a gate: a hold that ends with its lease, however long this process lives. */
 static int pass(run_state *run) {
     char token[HF_TOKEN_MAX];
     size_t length;

@@ -24,7 +24,7 @@ def is_python(paragraph: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Escape what Markdown would take for a link or emphasis, outside of backticks."""
+    """Escape what Markdown would take for a link or emphasis, outside backticks."""
     parts = text.split("`")
     parts[::2] = [re.sub(r"([\[*])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)

@@ -1,4 +1,4 @@
-"""Brings pages and files from outside of docs/ into the site, and keeps links to them right."""
+"""Brings pages and files from outside docs/ into the site, and keeps links to them right."""
 
 from __future__ import annotations
 

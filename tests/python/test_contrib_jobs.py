@@ -155,7 +155,7 @@ def test_a_busy_job_comes_again_and_keeps_its_retries(
     with wait:
         first = send("work")
         waiting(wait)
-        assert "held by another owner" in done(send("calls"))  # a call inside of a job
+        assert "held by another owner" in done(send("calls"))  # a call inside a job
         second = send("work", retry=rq.Retry(max=3))
         comes_again(second)
     (one, held), (two, held_too) = done(first), done(second)

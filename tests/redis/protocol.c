@@ -3062,7 +3062,7 @@ static void fill_the_server(void) { TELL("CONFIG SET maxmemory 1"); }
 
 static void assert_out_of_memory(redisReply *reply) {
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    assert_non_null(strstr(reply->str, "OOM ")); /* before 7.0 inside of another */
+    assert_non_null(strstr(reply->str, "OOM ")); /* before 7.0 inside another */
 }
 
 static void test_without_memory_an_acquire_fails_clean(void **state) { /* H6 */

@@ -6,6 +6,6 @@ package io.holdfast;
  *
  * @param name the lock's name; of a name that is not UTF-8, the bytes that are not as {@code \\xff}
  * @param timeouts how many acquires of this client timed out within the window
- * @param message the same in words, and who held the lock at last, if the server told
+ * @param message the same in words, and the last holder of the lock, if the server knew it
  */
 public record Alarm(String name, long timeouts, String message) {}

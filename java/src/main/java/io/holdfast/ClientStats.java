@@ -10,7 +10,7 @@ import java.util.Map;
  *     not UTF-8, the bytes that are not as {@code \\xff}
  * @param others of all other names together
  * @param connections connections that were opened
- * @param reconnects those of them in place of one that broke
+ * @param reconnects the connections among them that replaced a broken one
  */
 public record ClientStats(
         LockStats all,

@@ -8,8 +8,8 @@ import java.util.function.Function;
  * Makes bytes of results, and results of bytes, for {@link HoldfastLock#once once()}. All processes
  * that share a result need the same codec, in whatever language: Python's default is JSON in UTF-8.
  *
- * <p>Do not decode with Java's serialization: whoever may write to the server could then run code
- * here.
+ * <p>Do not decode with Java's serialization: every program that may write to the server could then
+ * run code here.
  *
  * @param <T> what the results are
  */

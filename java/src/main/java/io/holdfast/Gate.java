@@ -89,7 +89,7 @@ public final class Gate {
     }
 
     /**
-     * Passes, or waits for a pass in one queue with everybody else.
+     * Passes, or waits for a pass in one queue with all other callers.
      *
      * @param timeout how long to wait; zero tries once
      * @throws GateFullException if there was none in time
@@ -131,7 +131,7 @@ public final class Gate {
     }
 
     /**
-     * Passes, or waits for a pass in one queue with everybody else.
+     * Passes, or waits for a pass in one queue with all other callers.
      *
      * @param timeout how long to wait; zero tries once
      * @return whether the caller has passed

@@ -10,7 +10,7 @@ public final class GateFullException extends LockTimeoutException {
     private final Duration retryAfter;
 
     /**
-     * For those who put something else in a gate's place.
+     * For tests and frameworks that replace a gate.
      *
      * @param message what went wrong
      * @param retryAfter how long until a pass may be free

@@ -19,9 +19,9 @@ public interface Hold extends AutoCloseable {
     Duration FOREVER = Millis.FOREVER;
 
     /**
-     * The fencing token: greater than that of every earlier hold of this name, equal in nested
-     * holds of one owner, below 2<sup>53</sup>. Give it to the resource and let the resource refuse
-     * smaller ones: this protects when all else fails.
+     * The fence (a fencing token): greater than that of every earlier hold of this name, equal in
+     * nested holds of one owner, below 2<sup>53</sup>. Give it to the resource and let the resource
+     * refuse smaller fences: this protects when all else fails.
      *
      * @return a positive number, even after the hold has ended
      */

@@ -24,7 +24,7 @@ public final class Holdfast {
      *       <li>{@code redis+quorum://[[user]:password@]host[:port],...[/database]}: 3 to 9
      *           independent masters, of which a majority must agree
      *     </ul>
-     *     {@code rediss} in place of {@code redis} means TLS; the client checks the server's
+     *     {@code rediss} instead of {@code redis} means TLS; the client checks the server's
      *     certificate and name. Options follow a {@code ?}: {@code db}; {@code password_file} or
      *     {@code password_env}, from which each new connection reads the password; for TLS {@code
      *     tls_ca} (a file or folder; by default the system's), the client's {@code tls_cert} and

@@ -96,8 +96,8 @@ public interface HoldfastClient extends AutoCloseable {
      * Walks over all locks with such names.
      *
      * @param pattern see {@link #locks(String)}
-     * @param rate the most looks a second, each of which takes the server some 30 microseconds: at
-     *     one lock; to search 100 keys for locks counts as six; -1: no limit
+     * @param rate the most reads a second. A read of one lock takes the server some 30 microseconds;
+     *     a search of 100 keys for locks counts as six reads; -1: no limit
      * @return the walk; close it
      * @throws IllegalArgumentException if an argument is wrong
      * @throws ClosedException if the client is closed
@@ -109,8 +109,8 @@ public interface HoldfastClient extends AutoCloseable {
      * same limit and time; or store them, once, and ask for {@link #gate(String)}.
      *
      * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
-     *     {@linkplain HoldfastLock#shared() shared} for that long; who holds the lock itself keeps the
-     *     gate shut
+     *     {@linkplain HoldfastLock#shared() shared} for that long; an exclusive holder of the lock
+     *     keeps the gate shut
      * @param limit how many passes, 1 to 9999999999
      * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
      * @return a gate
@@ -328,7 +328,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @param name the lock's name; see {@link #lock(String)}
      * @param period counted from the start of the work; positive, up to 10 years
      * @param work what to do
-     * @return answers the result; empty, at once, if it is not its turn. Throws what the work
+     * @return returns the result; empty, at once, if it is not its turn. Throws what the work
      *     throws, and the exceptions of {@link HoldfastLock#acquire(Duration)} and {@link
      *     Hold#keep(Duration)}
      * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
@@ -411,7 +411,7 @@ public interface HoldfastClient extends AutoCloseable {
                         .lease(lease)
                         .renew(true)
                         .reentrant(false)
-                        .note("leader election") // by which `holdfast ls` shows who leads
+                        .note("leader election") // by which `holdfast ls` shows the leader
                         .whole();
         return new Leader(lock(name, options), lease, elected, lost, resigned);
     }

@@ -1,11 +1,11 @@
 package io.holdfast;
 
-/** Something failed outside of this program: the network, the server, or another holder. */
+/** Something failed outside this program: the network, the server, or another holder. */
 public class HoldfastException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      */

@@ -181,7 +181,7 @@ public interface HoldfastLock extends Lock {
     void lock();
 
     /**
-     * Acquires the lock with this lease in place of the lock's own, and waits for it without limit,
+     * Acquires the lock with this lease instead of the lock's own, and waits for it without limit,
      * even if the thread is interrupted. It is renewed unless the lock's {@link LockOptions#renew}
      * is false.
      *
@@ -224,7 +224,7 @@ public interface HoldfastLock extends Lock {
     boolean tryLock(long time, TimeUnit unit) throws InterruptedException;
 
     /**
-     * Acquires the lock with this lease in place of the lock's own, and waits while others hold it.
+     * Acquires the lock with this lease instead of the lock's own, and waits while others hold it.
      * It is renewed unless the lock's {@link LockOptions#renew} is false.
      *
      * @param wait how long to wait at least; zero or less tries once
@@ -281,8 +281,8 @@ public interface HoldfastLock extends Lock {
     boolean isHeldByCurrentThread();
 
     /**
-     * The fencing token of the caller's newest hold, for example after {@link #lock()}; see {@link
-     * Hold#fence()}. Sends nothing.
+     * The fence (a fencing token) of the caller's newest hold, for example after {@link #lock()};
+     * see {@link Hold#fence()}. Sends nothing.
      *
      * @return a positive number
      * @throws LockNotHeldException if the caller does not {@linkplain #isHeldByCurrentThread()
@@ -298,8 +298,8 @@ public interface HoldfastLock extends Lock {
     int getHoldCount();
 
     /**
-     * Looks at the lock on the server, whoever holds it. The answer may be out of date when you
-     * read it, so do not enter because of it.
+     * Reads the lock's state from the server, whatever owner holds it. The answer may be out of
+     * date when you read it, so do not enter because of it.
      *
      * @return its holders, its waiters, and more
      */
@@ -308,9 +308,9 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Looks at the lock like {@link #inspect()}, further down its lists.
+     * Reads the lock's state like {@link #inspect()}, further down its lists.
      *
-     * @param first how many holds, and how many waiters, to skip: a look lists 100 of each
+     * @param first how many holds, and how many waiters, to skip: a call lists 100 of each
      * @return its holders, its waiters, and more
      * @throws IllegalArgumentException if it is negative
      */

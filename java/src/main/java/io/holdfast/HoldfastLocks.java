@@ -23,8 +23,9 @@ import java.util.function.BiFunction;
  *
  * <p>They are taken one after the other, in the order of the bytes of their names. So callers that
  * give them in other orders do not wait for each other for ever; a caller that holds one of them
- * already may. One deadline is for all. What was taken is released if the rest cannot be had. If
- * the lease of one ends while the next are waited for, all is begun again, after a pause.
+ * already may. One deadline is for all. Locks that were acquired are released if the rest cannot be
+ * acquired. If the lease of one ends while the next are waited for, all is begun again, after a
+ * pause.
  *
  * <p>Any thread may use it. Owners are those of {@link HoldfastLock}.
  */
@@ -35,7 +36,7 @@ public final class HoldfastLocks {
     private final BiFunction<Duration, Boolean, CompletableFuture<Holds>> start;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param names the names of the locks
      * @param start starts to acquire all within a time, {@link Hold#FOREVER} without limit; for the

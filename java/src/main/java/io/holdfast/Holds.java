@@ -19,7 +19,7 @@ public final class Holds implements AutoCloseable {
     private final Map<String, Hold> holds;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param holds each hold by the name of its lock
      */
@@ -37,7 +37,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * The fencing token of each lock; see {@link Hold#fence()}.
+     * The fence (a fencing token) of each lock; see {@link Hold#fence()}.
      *
      * @return by name, in the order in which the names were given
      */

@@ -22,7 +22,7 @@ public final class KeptErrorException extends HoldfastException {
     private final String data;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param type the name of the error's class, without its package
      * @param message its message

@@ -83,7 +83,7 @@ public final class Leader implements AutoCloseable {
     }
 
     /**
-     * The fencing token of this leadership, greater than that of every earlier one.
+     * The fence (a fencing token) of this leadership, greater than that of every earlier one.
      *
      * @return empty if it does not lead
      */

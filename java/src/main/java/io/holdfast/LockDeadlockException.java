@@ -9,7 +9,7 @@ public final class LockDeadlockException extends IllegalStateException {
     private static final long serialVersionUID = 1;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      */

@@ -13,7 +13,7 @@ public final class LockLostException extends LockNotHeldException {
     private final LossCause cause;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      */
@@ -22,7 +22,7 @@ public final class LockLostException extends LockNotHeldException {
     }
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      * @param cause why the hold was lost; null if that is not known

@@ -8,7 +8,7 @@ public final class LockNotReplicatedException extends HoldfastException {
     private final long reached;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      * @param reached how many replicas had it

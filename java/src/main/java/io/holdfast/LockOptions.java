@@ -110,7 +110,7 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it answers (Redis's {@code WAIT}). If they do
+     * How many replicas must have an acquire before it returns (Redis's {@code WAIT}). If they do
      * not in time, the lock is released again and the acquire throws {@link
      * LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose one:
      * only the fence protects from that.
@@ -128,7 +128,7 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it answers, within one second, or within half
+     * How many replicas must have an acquire before it returns, within one second, or within half
      * of a lease shorter than two seconds.
      *
      * @param count 0, which is the default, or more
@@ -180,8 +180,9 @@ public final class LockOptions {
     }
 
     /**
-     * How many of the permits a shared hold takes. No acquire passes a heavier one that came before,
-     * so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same for one lock.
+     * How many of the permits a shared hold takes. No acquire passes a heavier acquire that arrived
+     * before, so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same for one
+     * lock.
      *
      * @param weight 1, which is the default, or up to the permits; a lock with fewer permits is
      *     refused
@@ -197,9 +198,9 @@ public final class LockOptions {
     }
 
     /**
-     * The head start of an acquire that has to wait: it is queued as if it had come that time earlier.
-     * So it passes waiters that came up to that time before it, and no waiter waits for ever, however
-     * many have a head start.
+     * The head start of an acquire that has to wait: it is queued as if it had arrived that time
+     * earlier. So it passes waiters that arrived up to that time before it, and no waiter waits for
+     * ever, however many acquires have a head start.
      *
      * @param time zero, which is the default, to an hour; rounded up to milliseconds
      * @return new options
@@ -270,7 +271,7 @@ public final class LockOptions {
     }
 
     /**
-     * The alarm of this lock, in place of the client's; see {@link ClientOptions#alarm}.
+     * The alarm of this lock, instead of the client's; see {@link ClientOptions#alarm}.
      *
      * @param timeouts 1 or more
      * @param window positive; rounded up to milliseconds
@@ -312,7 +313,7 @@ public final class LockOptions {
         return with(o -> o.whole = true);
     }
 
-    // What was chosen; for those who put their own client in place of Holdfast's.
+    // What was chosen; for tests and frameworks that replace the client.
 
     /**
      * The lease, as it was chosen or by default.

@@ -18,7 +18,7 @@ public class LockTimeoutException extends HoldfastException {
     private transient volatile List<LockHolder> holders;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      */
@@ -27,7 +27,7 @@ public class LockTimeoutException extends HoldfastException {
     }
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
      * @param name the lock's name

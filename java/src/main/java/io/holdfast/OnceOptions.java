@@ -134,7 +134,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Which errors of the call are kept, and told to the others, who do not call. The caller that
+     * Which errors of the call are kept for the other callers, which do not call. The caller that
      * made the call gets its own exception. The others get an exception of the class given here, if
      * that is public and has a public constructor that takes the message alone, and else a {@link
      * KeptErrorException}.
@@ -205,7 +205,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * A note for the one who settles an unknown outcome, such as the number of the order.
+     * A note for the person who settles an unknown outcome, such as the number of the order.
      *
      * @param note at most 1024 bytes in UTF-8
      * @return new options

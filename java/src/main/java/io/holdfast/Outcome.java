@@ -38,7 +38,7 @@ public final class Outcome {
          *
          * @param state {@code DONE}, {@code FAILED} or {@code RETRY}; null: forget the call
          * @param fence of the record
-         * @param force also while the call is in progress, and in place of what is kept
+         * @param force also while the call is in progress; and replace a result or an error
          * @param bytes the result or the error; else empty
          * @param ttl for how long they stay; else zero
          */
@@ -56,13 +56,13 @@ public final class Outcome {
     private final Settler settler;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param state how far the call is
      * @param atMostOnce whether it is made at most once
      * @param fence of the hold that made it
-     * @param owner of that hold, or who settled the call
-     * @param since when it came into this state
+     * @param owner of that hold, or of the caller that settled the call
+     * @param since when it reached this state
      * @param ttl for how long the record stays
      * @param note what its caller noted
      * @param bytes the result or the error; null if there is none
@@ -117,7 +117,7 @@ public final class Outcome {
     }
 
     /**
-     * The owner of that hold, or of the one who settled the call, for people to read.
+     * The owner of that hold, or of the caller that settled the call, for people to read.
      *
      * @return text
      */
@@ -126,7 +126,7 @@ public final class Outcome {
     }
 
     /**
-     * When the call came into this state, by the server's clock.
+     * When the call reached this state, by the server's clock.
      *
      * @return the time
      */

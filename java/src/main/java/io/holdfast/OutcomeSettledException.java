@@ -5,7 +5,7 @@ public final class OutcomeSettledException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what is settled
      */

@@ -14,7 +14,7 @@ public final class OutcomeUnknownException extends HoldfastException {
     private final transient Outcome outcome;
 
     /**
-     * For those who put something else in a client's place.
+     * For tests and frameworks that replace the client.
      *
      * @param message what is not known
      * @param outcome what is known of the call

@@ -6,9 +6,9 @@ import java.util.concurrent.CompletableFuture;
 
 /**
  * What {@link HoldfastLock#begin(OnceOptions) begin()} gives: the result of what is done once, or
- * the turn to do it. Whoever has the turn must say how it ended: {@link #finish finish}, {@link
- * #fail fail}, {@link #withdraw withdraw} or {@link #unknown unknown}. To release the {@link #hold}
- * says nothing: if the call is made {@linkplain OnceOptions#atMostOnce at most once}, its outcome is
+ * the turn to do it. A caller that has the turn must report how it ended: {@link #finish finish},
+ * {@link #fail fail}, {@link #withdraw withdraw} or {@link #unknown unknown}. To release the {@link
+ * #hold} says nothing: if the call is made {@linkplain OnceOptions#atMostOnce at most once}, its outcome is
  * unknown then, and else the next caller has the turn.
  */
 public interface Turn {
@@ -99,7 +99,7 @@ public interface Turn {
      * Releases the hold of a call of which it is unknown whether it was made. Throws as {@link
      * #finish} does.
      *
-     * @param why for the one who settles the call; what exceeds 1024 bytes is cut off
+     * @param why for the person who settles the call; what exceeds 1024 bytes is cut off
      */
     default void unknown(String why) {
         end(Outcome.State.UNKNOWN, OnceOptions.shortened(why), Duration.ZERO);

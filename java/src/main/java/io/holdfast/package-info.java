@@ -23,7 +23,7 @@
  * <h2>Exceptions</h2>
  *
  * <ul>
- *   <li>{@link io.holdfast.HoldfastException} and its subclasses: something failed outside of this
+ *   <li>{@link io.holdfast.HoldfastException} and its subclasses: something failed outside this
  *       program.
  *   <li>{@link io.holdfast.LockNotHeldException}, an {@link IllegalMonitorStateException}: the
  *       caller does not hold the lock; {@link io.holdfast.LockLostException}: it no longer does.

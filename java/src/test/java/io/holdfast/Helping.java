@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * A program of its own, for {@link ProcessTest}, whose common pool has two threads: one is busy, and
  * the other holds a lock and waits for another. Meanwhile it must run no other task of the pool,
- * which would be inside of its lock.
+ * which would be inside its lock.
  */
 final class Helping {
     /** How to wait for a lock, and leave it. */
@@ -46,7 +46,7 @@ final class Helping {
                         (mine, lock) -> mine.locksAll(List.of(lock)).acquire().close());
         for (Wait way : ways) {
             if (isHelped(way, client, other, name)) {
-                throw new AssertionError("another task was inside of the lock: way " + ways.indexOf(way));
+                throw new AssertionError("another task was inside the lock: way " + ways.indexOf(way));
             }
         }
     }

@@ -15,7 +15,7 @@ import org.springframework.core.NamedThreadLocal;
  * }</pre>
  */
 public final class CurrentHold {
-    /** What a method holds, inside of what its callers hold, and for how long. Weight 0: exclusively. */
+    /** A method's hold, inside those of its callers, and for how long. Weight 0: exclusively. */
     record Held(String lock, long weight, Hold hold, Duration atLeast, Held outer) {}
 
     private static final ThreadLocal<Held> CURRENT = new NamedThreadLocal<>("Holdfast's hold");

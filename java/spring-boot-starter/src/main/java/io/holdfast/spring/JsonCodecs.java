@@ -14,8 +14,8 @@ import org.springframework.core.ParameterizedTypeReference;
  * }</pre>
  *
  * <p>Python's default codec reads the same JSON. The type says what is decoded, and never the bytes,
- * unless you turn Jackson's default typing on: do not, because whoever may write to the server could
- * then run code here. Any thread may use it and its codecs.
+ * unless you turn Jackson's default typing on: do not, because every program that may write to
+ * the server could then run code here. Any thread may use it and its codecs.
  */
 public interface JsonCodecs {
     /**

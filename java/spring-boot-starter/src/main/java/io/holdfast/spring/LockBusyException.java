@@ -10,7 +10,7 @@ public final class LockBusyException extends LockTimeoutException {
     private static final long serialVersionUID = 1;
 
     /**
-     * For those who put something else in the place of Holdfast's advice.
+     * For tests and frameworks that replace Holdfast's advice.
      *
      * @param message what went wrong
      * @param name the lock's name, with what its expressions gave

@@ -18,7 +18,7 @@ import org.springframework.core.annotation.AliasFor;
  * public void refund(long id) {
  * </code></pre>
  *
- * <p>The lock is outside of {@code @Transactional} and all other advice but {@code @Async}: the
+ * <p>The lock is outside {@code @Transactional} and all other advice but {@code @Async}: the
  * transaction ends before the release, unless the caller had begun it. A thread that holds the lock may enter again. {@link
  * CurrentHold} tells the method its hold, with the fence.
  *
@@ -131,8 +131,8 @@ public @interface Locked {
     long weight() default 1;
 
     /**
-     * The head start of a call that has to wait: it passes calls that came up to that time before it,
-     * see {@link io.holdfast.LockOptions#ahead}.
+     * The head start of a call that has to wait: it passes calls that arrived up to that time before
+     * it, see {@link io.holdfast.LockOptions#ahead}.
      *
      * @return a time, at most an hour; none by default
      */

@@ -10,8 +10,8 @@ import java.util.function.UnaryOperator;
 
 /**
  * What the caller of a {@link Locked} method gets that returns a future. It is done when the
- * method's future is and the lock is released. Whoever ends it before, by a cancel or a timeout of
- * its own, ends the wait for the lock, or the method's future.
+ * method's future is and the lock is released. A caller that ends it before, by a cancel or a
+ * timeout, ends the wait for the lock, or the method's future.
  */
 final class LockedFuture {
     /** Calls the method. */

@@ -8,7 +8,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 
 /**
- * A lock of the registry. Spring's leaders see by an acquire inside of theirs whether they still
+ * A lock of the registry. Spring's leaders see by an acquire inside theirs whether they still
  * lead: one that is not inside, because the outer one was lost, must not tell them that they do.
  */
 final class RegistryLock implements Lock {

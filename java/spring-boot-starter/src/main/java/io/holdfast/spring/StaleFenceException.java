@@ -19,7 +19,7 @@ public final class StaleFenceException extends HoldfastException {
     private final long last;
 
     /**
-     * For those who check a fence themselves.
+     * For programs that check a fence themselves.
      *
      * @param name what was guarded
      * @param fence the refused fence

@@ -19,7 +19,7 @@ import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
-/** The lock is outside of the transaction: what a real database committed is there for the next. */
+/** The lock is outside the transaction: what a real database committed is there for the next. */
 final class TransactionTest {
     interface Ledger {
         void book(String lock, boolean fail);

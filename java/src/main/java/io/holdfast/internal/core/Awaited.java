@@ -11,7 +11,7 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * A future for which a caller's thread waits. A thread of a pool would run tasks of the pool while it
- * waits for another future: inside of the locks that it holds.
+ * waits for another future: inside the locks that it holds.
  */
 public class Awaited<T> extends CompletableFuture<T> {
     @Override

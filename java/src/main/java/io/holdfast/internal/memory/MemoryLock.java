@@ -496,7 +496,7 @@ final class MemoryLock implements HoldfastLock {
     @Override
     public LockInfo inspect(long first) {
         if (first < 0) {
-            throw new IllegalArgumentException("a look cannot begin at " + first);
+            throw new IllegalArgumentException("a list of holders cannot begin at " + first);
         }
         return asked(() -> state().seen(name, first));
     }
