@@ -382,8 +382,8 @@ class Client(Bound):
         args          What the call depends on: bytes, or what JSON has. Its SHA-256 is kept, and a
                       caller with other args gets FingerprintMismatch. For several languages give
                       the same bytes.
-        keep          Errors that are kept, and told to all others: exception classes, or a function
-                      of the exception. Others get the class that is named here, if it is made of a
+        keep          Errors that are kept for all other callers: exception classes, or a function
+                      of the exception. They get the class that is named here, if it is made of a
                       message alone, or else KeptError.
         keep_ttl      For how many seconds they stay; by default as ttl.
         not_called    At most once: errors that say that the call was not made, such as a refused

@@ -1,4 +1,4 @@
-"""Leader election: one of all candidates leads, and is told before another can."""
+"""Leader election: one of all candidates leads, and is notified before another can."""
 
 from __future__ import annotations
 

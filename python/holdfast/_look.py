@@ -214,7 +214,7 @@ class Progress:
     """How far a walk over all locks is."""
 
     locks: int
-    """How many locks it has told."""
+    """How many locks it has returned."""
     keys_seen: int
     """About how many of the servers' keys it has seen."""
     keys: int | None

@@ -78,9 +78,9 @@ public interface HoldfastClient extends AutoCloseable {
      * Walks over all locks with such names, on all nodes of a cluster, by SCAN, at the {@link
      * #DEFAULT_RATE}. Sends nothing yet.
      *
-     * <p>It tells each lock once that is held or waited for all the while; of other libraries'
-     * locks those for which one of ours waits, and Redisson's. The user needs the permission for
-     * SCAN.
+     * <p>It lists each lock once that is held or waited for all the while; of other libraries'
+     * locks those for which a client of Holdfast waits, and Redisson's. The user needs the
+     * permission for SCAN.
      *
      * @param pattern as in Redis's KEYS: {@code *}, {@code ?}, {@code [a-z]}, {@code [^a]}, and a
      *     backslash before a special character

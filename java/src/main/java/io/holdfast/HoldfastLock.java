@@ -57,8 +57,9 @@ public interface HoldfastLock extends Lock {
      *
      * <p>A thread that has it by {@link #lock()}, either way, may {@code lock()} it shared again at
      * once, and so may an {@link LockOptions#owner(String) owner}. To downgrade, lock it shared while
-     * holding it exclusively, and then unlock the exclusive one: no other owner comes in between. The other way round is refused with a {@link
-     * LockDeadlockException}, by {@code tryLock()} too: two that did so would wait for each other.
+     * holding it exclusively, and then unlock the exclusive hold: no other owner gets the lock in
+     * between. The other way round is refused with a {@link LockDeadlockException}, by {@code
+     * tryLock()} too: two such owners would wait for each other.
      *
      * @return a lock with the same options; of a shared one, itself
      */

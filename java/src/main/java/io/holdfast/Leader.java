@@ -16,10 +16,10 @@ import java.util.function.LongConsumer;
  * HoldfastClient#leader(String, LongConsumer, Runnable, Runnable)} makes it, and {@link #start()}
  * lets it stand.
  *
- * <p>A leader that cannot renew its lease is told a quarter of the lease before it ends, while no
- * other can be elected yet. Only a process that stood still for longer than its lease is told
- * later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence} protects
- * what the leader writes to.
+ * <p>A leader that cannot renew its lease is notified a quarter of the lease before it ends, while
+ * no other can be elected yet. Only a process that stood still for longer than its lease is
+ * notified later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence}
+ * protects what the leader writes to.
  *
  * <p>Any thread may use it.
  */

@@ -167,7 +167,7 @@ public final class LockOptions {
      * How many may hold the lock at once through {@link HoldfastLock#shared()}: a semaphore. The
      * lock itself excludes them all.
      *
-     * @param count 1 to 9999999999; 0, which is the default: however many come, as readers do
+     * @param count 1 to 9999999999; 0, which is the default: no limit, as for readers
      * @return new options
      * @throws IllegalArgumentException if it is out of these bounds
      */

@@ -30,7 +30,7 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     boolean hasNext();
 
     /**
-     * The locks that the walk has not told yet, in order.
+     * The locks that the walk has not returned yet, in order.
      *
      * @return a stream, of which each step asks as {@link #hasNext()} does
      */
@@ -55,7 +55,7 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     /**
      * How far a walk is.
      *
-     * @param locks how many locks it has told
+     * @param locks how many locks it has returned
      * @param keysSeen about how many of the servers' keys it has seen
      * @param keys about how many keys there are, of any kind; -1 if the servers do not say
      * @param refused how many keys it left out because the user may not use them

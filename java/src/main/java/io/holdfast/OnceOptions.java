@@ -150,7 +150,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Which errors of the call are kept, and told to the others as {@link KeptErrorException}.
+     * Which errors of the call are kept for the other callers, as {@link KeptErrorException}.
      *
      * @param errors true for an error that is kept
      * @return new options

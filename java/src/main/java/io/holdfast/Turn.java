@@ -52,9 +52,9 @@ public interface Turn {
     void end(Outcome.State state, byte[] bytes, Duration ttl);
 
     /**
-     * Releases the hold, and leaves a result for all that wait and for those that come while it
-     * stays. If the call is made at most once, the result is kept even if the hold was lost before,
-     * unless the call has been settled.
+     * Releases the hold, and leaves a result for all callers that wait, and for those that call
+     * while it stays. If the call is made at most once, the result is kept even if the hold was lost
+     * before, unless the call has been settled.
      *
      * @param result at most 16 MiB
      * @param ttl for how long it stays; at least 10 seconds

@@ -119,7 +119,7 @@ public @interface Locked {
      * How many may hold the lock at once if it is {@link #shared()}: a semaphore. Give all the same
      * number, or store it with the name: {@link io.holdfast.HoldfastClient#limit(String, long)}.
      *
-     * @return 0 by default: the number that is stored with the name, or however many come
+     * @return 0 by default: the number that is stored with the name, or no limit
      */
     long permits() default 0;
 
