@@ -579,8 +579,7 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
         if (mine->doubtful)
             hf_validity_doubts(&hold->validity, mine->lease_ms);
         hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
-        if (left_ms >= HF_TTL_NONE)
-            hf_renewal_shortened_locked(hold);
+        hf_renewal_shortened_locked(hold);
     }
     if (left_ms >= HF_TTL_NONE)
         hold->shown_at = hf_now();

@@ -19,8 +19,8 @@ int64_t hf_renewal_interval(const hf_hold *hold);
 
 /* It is held, and in the table: plan its first renewal or its claim. */
 void hf_renewal_first_locked(hf_hold *hold);
-/* Its lease was replaced, and perhaps counts for less than was asked: plan the next by what is
- * left. */
+/* Its lease was replaced, and perhaps counts for less than was asked, or that came to nothing: plan
+ * the next by what is left. */
 void hf_renewal_shortened_locked(hf_hold *hold);
 /* It was renewed by what was sent then: plan the next. */
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);

@@ -717,6 +717,26 @@ static void test_leases_whose_replacements_cross_are_renewed_in_time(void **stat
     hf_lock_close(lock);
 }
 
+/* Of a replacement that comes to nothing the hold has the lease: it is renewed for that, in time.
+ */
+static void test_a_lease_whose_replacement_is_refused_is_renewed_in_time(void **state) {
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        hf_lock *lock = lease_lock(other, "refused", 3000, HF_ON);
+        hf_hold *hold = held(lock);
+        servers_refuse(0, SIM_EVERYTHING, "ERR something is wrong", -1);
+        assert_status(keeps ? hf_hold_keep(hold, 60000)
+                            : hf_hold_extend(hold, 60000, HF_EXTEND_REPLACE),
+                      HF_ESERVER);
+        servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+        sleep_ms(10000);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        assert_true(hf_hold_remaining_ms(hold) > 20000);
+        give_back(hold, HF_OK);
+        hf_lock_close(lock);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -756,6 +776,7 @@ int main(int count, char **words) {
         TEST(test_a_release_that_loses_joined_holds_tells_of_its_own),
         TEST(test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hold),
         TEST(test_leases_whose_replacements_cross_are_renewed_in_time),
+        TEST(test_a_lease_whose_replacement_is_refused_is_renewed_in_time),
     };
     return RUN_TESTS(tests, count, words);
 }
