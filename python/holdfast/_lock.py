@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from . import _holdfast, _native, _tracing
 from ._arguments import encoded, extension, flag, patience, whole, wishes
@@ -96,6 +96,38 @@ def patiently(locks: list[Lock], milliseconds: int, ask: Callable[[int], Result]
         f"lock {lock.name!r} is held by another owner, and to wait for it in gevent's main"
         " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
     )
+
+
+class _Entered(Protocol):
+    """A Lock, or several."""
+
+    _inside: Inside
+    _quiet: bool
+
+    def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]: ...
+
+    def _release(self, who: bytes | None) -> None: ...
+
+
+def leave(
+    lock: _Entered,
+    kind: type[BaseException] | None,
+    raised: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
+    begun = False
+    try:
+        who = lock._inside.leave(lock._who(None)[1])
+        begun = True
+        lock._release(who)
+    except LockError as failed:
+        excuse(failed, raised, lock._quiet)
+    except BaseException:  # a signal's handler raised, and no second __exit__() follows
+        if not begun:
+            with contextlib.suppress(LockError):
+                lock._release(lock._who(None)[1])
+        raise
 
 
 class Lock(Bound):
@@ -427,25 +459,7 @@ class Lock(Bound):
             give_back(self._core, got)
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
-        begun = False
-        try:
-            who = self._inside.leave(self._who(None)[1])
-            begun = True
-            self._release(who)
-        except LockError as failed:
-            excuse(failed, raised, self._quiet)
-        except BaseException:  # a signal's handler raised, and no second __exit__() follows
-            if not begun:
-                with contextlib.suppress(LockError):
-                    self._release(self._who(None)[1])
-            raise
+    __exit__ = leave
 
     def hold(
         self,

@@ -173,8 +173,6 @@ class Notices:
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
         """Start a release without a waiting caller; a later call here looks what came of it."""
-        if not self._closed:
-            self._drain()
         number = next(self._numbers)
         self._later[number] = what
         try:
@@ -182,6 +180,8 @@ class Notices:
         except BaseException:
             self._later.pop(number, None)
             raise
+        if not self._closed:
+            self._drain()  # only now: a signal's handler may raise in it
 
     def finish(self) -> None:
         """Wait for the ends of those releases, as long as the answers may take."""

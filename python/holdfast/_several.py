@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import sys
@@ -19,7 +18,7 @@ from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, refuse_as_job
 from ._errors import ForkedError, LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
-from ._lock import Lock, give_back, kept, loose, patiently, try_all
+from ._lock import Lock, give_back, kept, leave, loose, patiently, try_all
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -342,7 +341,7 @@ class LocksAll(BaseLocks[Lock]):
         for lock in self._locks:
             lock._ready()
         first = self._locks[0]
-        by, who = first._who(owner)
+        by, who = self._who(owner)
         patiently(self._locks, milliseconds, lambda waits: self._ask(who, waits, options, got))
         if owner is None and first._by_thread and options is kept:
             first._client._watch(by, who)
@@ -382,11 +381,15 @@ class LocksAll(BaseLocks[Lock]):
         Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed then.
         Otherwise all are tried, and then the first exception of Lock.release() is raised.
         """
-        self._release(self._locks[0]._who(owner)[1])
+        who = self._who(owner)[1]
+        for lock in self._locks:
+            lock._current_of(who)
+        self._release(who)
+
+    def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]:
+        return self._locks[0]._who(owner)
 
     def _release(self, who: bytes | None) -> None:
-        for lock in self._locks:
-            lock._current(who)
         try_all(reversed(self._locks), lambda lock: lock._release(who))
 
     def __enter__(self) -> Holds:
@@ -394,31 +397,13 @@ class LocksAll(BaseLocks[Lock]):
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
         try:
             holds._entered = True
-            self._inside.enter(*self._locks[0]._who(None))
+            self._inside.enter(*self._who(None))
             return holds
         except BaseException:  # no __exit__() follows
             give_back(self._locks[0]._core, [hold._handle for hold in holds._holds.values()])
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
-        begun = False
-        try:
-            who = self._inside.leave(self._locks[0]._who(None)[1])
-            begun = True
-            self._release(who)
-        except LockError as failed:
-            excuse(failed, raised, self._quiet)
-        except BaseException:  # a signal's handler raised, and no second __exit__() follows
-            if not begun:
-                with contextlib.suppress(LockError):
-                    self._release(self._locks[0]._who(None)[1])
-            raise
+    __exit__ = leave
 
     def hold(
         self,
@@ -586,6 +571,9 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         """Release the task's newest hold of each, as LocksAll.release()."""
         for lock in self._locks:
             lock._current(lock._who(owner), lock._by_task(owner))
+        await self._release(owner)
+
+    async def _release(self, owner: str | bytes | None) -> None:
         await _released(
             (lock._lock, functools.partial(lock._start_release, owner))
             for lock in reversed(self._locks)
@@ -609,7 +597,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         try:
             mine = self._locks[0]._who(None)
             whose = self._inside.leave(mine)
-            await self.release(owner=None if whose == mine else whose)
+            await self._release(None if whose == mine else whose)
         except LockError as failed:
             excuse(failed, raised, self._quiet)
 

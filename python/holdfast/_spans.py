@@ -186,14 +186,13 @@ class Spans:
     @contextlib.contextmanager
     def _left(self, entered: object, raised: BaseException | None) -> Iterator[None]:
         """End the span of a block after its release, with the exception that leaves it."""
-        block = self._end(entered)
         try:
             yield
         except BaseException as failed:
             raised = failed
             raise
         finally:
-            if block is not None:
+            if (block := self._end(entered)) is not None:
                 block.end(raised)
 
     def _entering(self, leave: Method, enter: Method) -> Method:

@@ -15,6 +15,7 @@ import redis
 
 import holdfast
 from conftest import PATIENT, Server, Thread, elsewhere, until
+from holdfast._notices import Notices
 
 
 @pytest.fixture
@@ -53,6 +54,18 @@ def test_every_form_of_release_may_leave_the_answer(
     until(lambda: not lock.locked())
     assert client.locked(name, release="later")(lambda: 7)() == 7
     assert client.stats().unconfirmed == 0
+
+
+def test_ctrl_c_as_answers_are_looked_at_leaves_nothing_held(
+    client: holdfast.Client, lock: holdfast.Lock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(notices: Notices) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), lock:
+        patch.setattr(Notices, "_drain", interrupted)
+    assert lock.count() == 0
+    until(lambda: not lock.locked())
 
 
 def test_tasks_too(client: holdfast.Client, name: str) -> None:

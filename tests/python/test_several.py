@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import signal
@@ -268,6 +269,34 @@ def test_ctrl_c_in_a_release_keeps_none_of_the_others(
     monkeypatch.setattr(holdfast.Lock, "_release", interrupted)
     with pytest.raises(KeyboardInterrupt), client.locks_all(*names):
         pass
+    assert free(client, names)
+
+
+def test_ctrl_c_before_a_release_keeps_none(
+    client: holdfast.Client, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(lock: holdfast.Lock, owner: bytes | None) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt), client.locks_all(*names):
+        monkeypatch.setattr(holdfast.Lock, "_current_of", interrupted)
+    assert free(client, names)
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_a_block_that_has_released_one_lock_releases_the_others(
+    client: holdfast.Client, names: list[str], task: bool
+) -> None:
+    async def leave() -> None:
+        async with client.aio.locks_all(*names):
+            await client.aio.lock(names[1]).release()
+
+    with pytest.raises(holdfast.LockNotOwnedError):
+        if task:
+            asyncio.run(leave())
+        else:
+            with client.locks_all(*names):
+                client.lock(names[1]).release()
     assert free(client, names)
 
 

@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import holdfast
 import holdfast.otel
-from conftest import Server, Thread, until
+from conftest import Server, Thread, elsewhere, until
+from holdfast._spans import Spans
 
 READER = InMemoryMetricReader()  # instruments stay with the provider of the first instrument()
 METERS = MeterProvider([READER])
@@ -73,6 +74,30 @@ class Fails(SpanProcessor):
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         if span.name == "holdfast.hold":
             raise KeyError("processor")
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_ctrl_c_as_a_span_ends_leaves_nothing_held(
+    client: holdfast.Client, name: str, seen: Seen, monkeypatch: pytest.MonkeyPatch, task: bool
+) -> None:
+    def interrupted(spans: Spans, entered: object) -> None:
+        raise KeyboardInterrupt
+
+    async def leave_as_task() -> None:
+        async with client.aio.lock(name):
+            pass
+
+    def leave() -> None:
+        if task:
+            asyncio.run(leave_as_task())
+        else:
+            with client.lock(name):
+                pass
+
+    monkeypatch.setattr(Spans, "_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        elsewhere(leave)  # where the span stays the current one
+    assert not client.lock(name).locked()
 
 
 def test_a_span_that_fails_to_begin_leaves_nothing_held(
