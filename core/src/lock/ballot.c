@@ -390,30 +390,30 @@ static bool stands(hf_op *op) {
     return op->done_at < op->hold->validity.deadline;
 }
 
+static hf_status ask(hf_op *op) {
+    if (!hf_op_equip_locked(op) || hf_votes_new(op, &acquiring) == NULL)
+        return hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
+    begin(op->ballot);
+    return HF_OK;
+}
+
 static void run(hf_op *op, bool interruptible) {
     hf_client *client = op->hold->client;
     bool listens = client->interrupt != NULL;
     if (hf_votes_nest(op))
         return;
-    struct hf_ballot *ballot = hf_op_equip_locked(op) ? hf_votes_new(op, &acquiring) : NULL;
-    if (ballot == NULL) {
-        hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with"));
-        return;
-    }
-    begin(ballot);
-    for (hf_status status = HF_OK; status == HF_OK;) {
+    hf_status status = ask(op);
+    while (status == HF_OK) {
         if (op->done && (op->status != HF_OK || stands(op)))
             return;
         if (op->done) {
             hf_undo_acquire_locked(op->hold, NULL);
             op->done = false;
-            if (hf_now() >= op->until || hf_votes_new(op, &acquiring) == NULL) {
-                hf_op_fail_locked(op, hf_fail(HF_EBUSY,
-                                              "the lease of lock %s ended before the answers came",
-                                              hf_names_quoted(op->hold->names)));
-                return;
-            }
-            begin(op->ballot);
+            if (hf_now() < op->until)
+                status = ask(op);
+            else
+                status = hf_fail(HF_EBUSY, "the lease of lock %s ended before the answers came",
+                                 hf_names_quoted(op->hold->names));
             continue;
         }
         if (client->swept || hf_brake_is_pulled())
@@ -425,6 +425,8 @@ static void run(hf_op *op, bool interruptible) {
         else if (status != HF_OK && op->status == HF_OK)
             hf_op_finish_locked(op, status); /* the caller wants to hear of the signal */
     }
+    if (!op->done)
+        hf_op_fail_locked(op, status);
 }
 
 static void begin_due(hf_timer *timer, int64_t now) {

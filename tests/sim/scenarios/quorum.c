@@ -1477,6 +1477,34 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
     hf_lock_close(lock);
 }
 
+static sim_process *asking;
+
+static void stop_its_first_thread(int which, const sim_bytes *words, size_t count) {
+    (void)which, (void)words, (void)count;
+    servers_watch = NULL;
+    stop_first_thread(asking);
+}
+
+/* The thread stands still until its lease is over, and has no memory to ask again. Only a try may
+ * be told that others have the lock. */
+static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    sim_may_lack_memory(sim_self(), true);
+    asking = sim_self();
+    servers_watch = stop_its_first_thread;
+    waiter *w = waiter_start(lock, HF_FOREVER);
+    sleep_ms(2000);
+    sim_set.no_memory = 1;
+    sleep_ms(2000);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    waiter_join(w, HF_ENOMEM);
+    assert_given_back();
+    hf_lock_close(lock);
+}
+
 /* Of a program on another host. */
 static hf_lock *lock_elsewhere(int64_t lease_ms, hf_client **client_out) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms};
@@ -1812,6 +1840,7 @@ int main(int count, char **words) {
         TEST(test_a_master_with_old_data_lets_nobody_in),
         TEST(test_masters_with_old_data_let_nobody_in_before_the_lease_ends),
         TEST(test_who_stands_still_before_it_returns_asks_again),
+        TEST(test_who_has_no_memory_to_ask_again_says_so),
         TEST(test_who_dies_while_it_acquires_delays_others_for_a_lease),
         TEST(test_another_library_s_key_on_most_masters_is_a_lock_that_is_held),
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
