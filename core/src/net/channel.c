@@ -408,7 +408,7 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
         link->listens.began = link->tries.at = 0; /* the server is there */
         return true;
     }
-    hf_link_failed(links, link, status);
+    hf_link_failed(link, status); /* requests have a dial of their own, or a connection */
     hf_link_deaf(links, link);
     return false;
 }

@@ -419,12 +419,16 @@ static void refuse_waiting(hf_links *links, hf_link *link) {
     }
 }
 
-void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
+void hf_link_failed(hf_link *link, hf_status status) {
     link->failure = status;
     link->why = *hf_error_last();
+}
+
+/* Report to all that waits that the dial for it came to nothing. */
+static void tell_waiting(hf_links *links, hf_link *link) {
     HF_EACH(at, &link->waiting)
     tell_tried(TASK_OF(at), hf_link_explain(links, link));
-    if (status != HF_ECONNECT)
+    if (link->failure != HF_ECONNECT)
         refuse_waiting(links, link);
 }
 
@@ -441,8 +445,10 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
         link->failure = HF_OK;
         link->tries.began = link->listens.at = 0; /* the server is there */
     } else {
-        if (link->commands == NULL)
-            hf_link_failed(links, link, status);
+        if (link->commands == NULL) {
+            hf_link_failed(link, status);
+            tell_waiting(links, link);
+        }
         hf_link_sort_again(links, link);
         try_later(links, link, now);
     }

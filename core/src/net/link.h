@@ -165,8 +165,8 @@ void hf_task_free(hf_task *task);
 void hf_task_unask(hf_task *task);
 /* Why the server was not asked, for this thread's message: the status of the last dial. */
 hf_status hf_link_explain(const hf_links *links, const hf_link *link);
-/* A dial of it came to nothing, with this thread's message. */
-void hf_link_failed(hf_links *links, hf_link *link, hf_status status);
+/* Note why a dial of it came to nothing, with this thread's message. */
+void hf_link_failed(hf_link *link, hf_status status);
 /* Has nothing been sent since then? */
 bool hf_link_is_unsent(const hf_link *link, int64_t since);
 /* Call done, and free it. */

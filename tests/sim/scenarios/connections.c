@@ -362,6 +362,53 @@ static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) 
     fake_stop(&way.way.door);
 }
 
+/* H145: the subscription cannot be made again, and the connection for requests is good. */
+static void test_a_subscription_that_is_not_opened_is_no_trouble(void **state) {
+    enum { HOLDS = 10 };
+    static door way;
+    hf_client_options options = {
+        .size = sizeof options, .trouble = HF_ON, .connect_timeout_ms = 2000};
+    hf_client *client;
+    hf_lock *locks[HOLDS];
+    hf_hold *holds[HOLDS];
+    (void)state;
+    alarm(1000);
+    way.way.host = SERVER;
+    fake_start_many(&way.way.door, open_the_door, &way);
+    const char *url = text("redis://127.0.0.1:%d", way.way.door.port);
+    assert_status(hf_client_open(url, &options, &client), HF_OK);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_client *other = must_open(unix_url());
+    for (int i = 0; i < HOLDS; i++) {
+        locks[i] = lease_lock(client, text("k%d", i), 6000 + 500 * i, HF_ON);
+        holds[i] = held(locks[i]);
+    }
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
+            *theirs = lease_lock(other, "k", 60000, HF_ON);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    sleep_ms(100);
+    atomic_store(&way.mute, true);
+    atomic_store(&way.shut, true);
+    TELL("CLIENT KILL TYPE pubsub");
+    assert_int_equal(completion_within(client, 300000).kind, HF_KIND_NONE);
+    assert_in_range(atomic_load(&way.knocks), 60, 120);
+    give_back(hold, HF_OK);
+    hf_completion done = completion_within(client, 5000);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+    for (int i = 0; i < HOLDS; i++) {
+        give_back(holds[i], HF_OK);
+        hf_lock_close(locks[i]);
+    }
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+    fake_stop(&way.way.door);
+}
+
 /* A fleet that waits for its server does not storm it, and comes back soon when it is there. */
 static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     static door way;
@@ -535,6 +582,7 @@ int main(int count, char **words) {
         TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
         TEST(test_a_flood_sends_the_text_of_a_script_once),
         TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
+        TEST(test_a_subscription_that_is_not_opened_is_no_trouble),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
