@@ -355,13 +355,13 @@ async def ends(
     except asyncio.CancelledError:
         releases = []
         for each, call in enumerate(calls, number):
-            _, handle = await call.insist(functools.partial(notices.cancel, each))
+            _, handle = await call.insist(notices.answers, functools.partial(notices.cancel, each))
             notices.forget(each)
             if handle is not None:  # it got the lock just before
                 with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
                     releases.append(_release(notices, handle))
         for release in releases:
-            await release.insist()
+            await release.insist(notices.answers)
         raise
     except BaseException:  # the task ends with its loop
         for at, call in enumerate(calls):

@@ -166,10 +166,15 @@ class Client(Bound):
         """Give this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
-            self._notices.setdefault(
-                here, Notices(self._core, handle, self._alarmed, self._troubled)
-            )
+            told = self._alarmed, self._troubled, self._connect_timeout()
+            self._notices.setdefault(here, Notices(self._core, handle, *told))
         return self._notices[here]
+
+    def _connect_timeout(self) -> float:
+        """Give the seconds that the URL or connect() names, the larger of both; 0: the default."""
+        in_url = re.search(r"[?&]connect_timeout=([\d.]+)", self._url)
+        given: int = self._options.connect_timeout_ms
+        return max(given / 1000, float(in_url[1]) if in_url else 0)
 
     def _hear_alarms(self, timeouts: int) -> None:
         """Have a thread that learns of alarms, if there is a rule for them."""

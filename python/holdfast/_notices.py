@@ -24,7 +24,7 @@ from ._trouble import Trouble, told
 Told = TypeVar("Told")
 Result = TypeVar("Result")
 
-_ANSWERS = 5.0  # seconds within which a release has its answer, or fails
+_ANSWERS = 5.0  # seconds within which a release has its answer, or fails: the least
 
 
 class Call:
@@ -66,18 +66,18 @@ class Call:
         return self.outcome
 
     async def insist(
-        self, ended: Callable[[], bool] = lambda: True
+        self, within: float, ended: Callable[[], bool] = lambda: True
     ) -> tuple[int, _holdfast.Hold | None]:
         """Wait for the end, even if the task is cancelled meanwhile.
 
-        ended  Says, now and with each cancellation, whether it has ended, or soon will: its
-               completion may have been lost, because a signal handler raised where it was handed
-               on, and is not waited for without a limit.
+        within  The seconds for which its completion is waited for when it has ended: that may have
+                been lost, because a signal handler raised where it was handed on.
+        ended   Says, now and with each cancellation, whether it has ended, or will within them.
         """
         limit: asyncio.TimerHandle | None = None
         while self.outcome is None:
             if limit is None and ended():
-                limit = self._loop.call_later(_ANSWERS, self.end, _holdfast.HF_ECANCELED, None)
+                limit = self._loop.call_later(within, self.end, _holdfast.HF_ECANCELED, None)
             if self._ended.cancelled():
                 self._ended = self._loop.create_future()
             with contextlib.suppress(asyncio.CancelledError):
@@ -102,9 +102,11 @@ class Notices:
         client: _holdfast.Client,
         alarmed: Callable[[Alarm], None],
         troubled: Callable[[Trouble], None] | None,
+        connect_timeout: float = 0,
     ) -> None:
         """Start to collect them."""
         self.core = core
+        self.answers = max(_ANSWERS, connect_timeout + 1)
         self._alarmed = self.elsewhere(alarmed)
         self._troubled = None if troubled is None else self.elsewhere(troubled)
         self._client = client

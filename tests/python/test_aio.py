@@ -878,10 +878,10 @@ class Interrupted:
 def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
     server: Server, name: str, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
     client = holdfast.connect(server.tcp)
     core: Any = Interrupted(client._core, which)
     client._notices_here().core = core
+    monkeypatch.setattr(client._notices_here(), "answers", 0.1)
     with holdfast.connect(server.tcp) as other:
         theirs = other.lock(name)
 
@@ -902,6 +902,47 @@ def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
         if which == "cancelled":
             theirs.release()
         assert not theirs.locked()
+
+
+class Crossed:
+    """A core whose task is cancelled as it gets its lock."""
+
+    def __init__(self, core: Any, won: Callable[[], object]) -> None:
+        self._core = core
+        self._won = won
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def hf_client_next(self, client: Any) -> Any:
+        told = self._core.hf_client_next(client)
+        if told[4] is not None:
+            self._won()
+        return told
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("where", ["url", "option"])
+def test_a_cancelled_task_waits_for_its_release_as_long_as_the_client_does(
+    server: Server, name: str, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
+    url = server.tcp + ("?connect_timeout=20&command_timeout=20" if where == "url" else "")
+    options: Any = {} if where == "url" else {"connect_timeout": 20, "command_timeout": 20}
+
+    async def main() -> None:
+        def won() -> None:
+            acquiring.cancel()
+            raw.client_pause(1500, all=False)
+
+        client._notices_here().core = cast("Any", Crossed(client._core, won))
+        acquiring = asyncio.create_task(client.aio.lock(name).acquire())
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+        assert not raw.exists(name)
+
+    with holdfast.connect(url, **options) as client:
+        asyncio.run(main())
 
 
 def test_a_client_that_closes_releases_the_holds_of_tasks(

@@ -10,7 +10,6 @@ import redis
 
 import holdfast
 from conftest import Server
-from holdfast import _notices
 
 
 def test_too_few_replicas_are_told_of(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
@@ -51,7 +50,7 @@ def test_a_task_is_told_of_too_few_replicas(
 def test_a_cancelled_task_waits_for_the_replicas_and_leaves_nothing(
     client: holdfast.Client, name: str, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_notices, "_ANSWERS", 0.1)
+    monkeypatch.setattr(client._notices_here(), "answers", 0.1)
 
     async def main() -> None:
         lock = client.aio.lock(name, lease=60, replicas=1, replica_timeout=2)
