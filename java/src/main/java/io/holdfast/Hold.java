@@ -178,9 +178,10 @@ public interface Hold extends AutoCloseable {
      * @return the token
      * @throws LockNotHeldException if it was released before
      * @throws LockLostException if it was lost before
-     * @throws LockUnknownException if the answer was lost; it is not handed over
-     * @throws UnsupportedException if the client has several masters
-     * @throws HoldfastException if the server could not be asked; it is not handed over
+     * @throws LockUnknownException if the answer was lost, or that of an earlier {@link
+     *     #keep(Duration)}; it is held as before
+     * @throws UnsupportedException if the client has several masters; it is held as before
+     * @throws HoldfastException if the server could not be asked; it is held as before
      * @throws ClosedException if the client is closed
      */
     byte[] handOver();

@@ -437,6 +437,7 @@ abstract class LockContract extends ClientTest {
         assertThrows(LockLostException.class, stale::check);
         assertThrows(LockLostException.class, stale::renew);
         assertThrows(LockLostException.class, () -> stale.extend(SECOND));
+        assertThrows(LockLostException.class, stale::handOver);
         assertThrows(LockLostException.class, () -> stale.release());
         LockLostException lost = assertThrows(LockLostException.class, brief::unlock);
         assertEquals(Optional.of(LossCause.EXPIRED), lost.lossCause());

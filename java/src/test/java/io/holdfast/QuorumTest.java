@@ -334,7 +334,9 @@ final class QuorumTest extends ClientTest {
     void aHoldIsNotHandedOver() throws Exception {
         try (Hold hold = lock.acquire(LONG)) {
             assertThrows(UnsupportedException.class, hold::handOver);
+            hold.check(); // it is held as before
         }
+        assertFalse(lock.isLocked());
     }
 
     @Test

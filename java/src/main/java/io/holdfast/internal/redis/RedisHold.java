@@ -332,16 +332,10 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     @Override
     public byte[] handOver() {
-        byte[] token = Threads.blocking(() -> handle.close(this::handOver));
-        if (token == null) {
-            throw released();
-        }
+        byte[] token =
+                Threads.blocking(() -> handle.call(Core::hf_hold_hand_over, this::released));
+        handle.close(this::forgotten);
         return token;
-    }
-
-    private byte[] handOver(long hold) {
-        beforeEnd(hold);
-        return Core.hf_hold_hand_over(hold);
     }
 
     /** For people to read. */
