@@ -598,7 +598,10 @@ static void hear(run_state *run) {
 }
 
 static void pass_on(run_state *run, int signal) {
-    if (signal == SIGCHLD) {
+    if (run->job.ended) {
+        if (is_end(signal)) /* not a stop: no shell would learn of it */
+            job_signal(&run->job, signal);
+    } else if (signal == SIGCHLD) {
         look_after(run); /* first: job_look() may stop this process */
         job_look(&run->job);
     } else if (signal == SIGCONT) {
@@ -609,15 +612,19 @@ static void pass_on(run_state *run, int signal) {
     }
 }
 
+/* The rest of the group received the same signals; KILL certainly ends it. */
+static bool is_over(const run_state *run) {
+    return run->job.ended && (run->ending == GOES_ON || run->killed || !job_alive(&run->job));
+}
+
 static void watch(run_state *run) {
     for (;;) {
         hear(run);
         look_after(run);
-        /* The rest of the group received the same signals; KILL certainly ends it. */
-        if (run->job.ended && (run->ending == GOES_ON || run->killed || !job_alive(&run->job)))
+        if (is_over(run))
             return;
         sleep_on(run);
-        for (int signal; !run->job.ended && (signal = next_signal(run)) != 0;)
+        for (int signal; !is_over(run) && (signal = next_signal(run)) != 0;)
             pass_on(run, signal);
     }
 }

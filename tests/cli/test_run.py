@@ -603,6 +603,19 @@ def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -
     assert ended(process)[:2] == (79, "term\ndone\n")
 
 
+def test_what_is_left_of_a_group_gets_the_signals(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    traps = "trap '' TERM; trap 'echo cleaned up; exit' USR1; echo $$"
+    both = f"({traps}; for i in $(seq 2000); do sleep 0.02; done) & exec sleep 60"
+    process = cli.start("run", "--on-lost", "term", "--lease", "1s", name, "-c", both)
+    command = int(line_of(process))
+    raw.delete(name)
+    until(lambda: state(command) == "")
+    process.send_signal(signal.SIGUSR1)
+    assert ended(process)[:2] == (79, "cleaned up\n")
+
+
 def test_on_lost_ignore_tells_and_goes_on(cli: Program, name: str, raw: redis.Redis) -> None:
     process = cli.start(
         "run",
