@@ -534,7 +534,7 @@ static void end_command(run_state *run, run_ending why) {
         cli_error("lock '%s' was taken away: %s", run->wish->name, fates[1]);
     else
         cli_error("lock '%s' could not be renewed: %s", run->wish->name,
-                  fates[hf_hold_state(run->hold) == HF_STATE_HELD]);
+                  fates[run->wish->on_lost != KILL || hf_hold_state(run->hold) == HF_STATE_HELD]);
     job_signal(&run->job, SIGTERM);
     job_signal(&run->job, SIGCONT); /* a stopped command handles SIGTERM only after SIGCONT */
 }

@@ -616,6 +616,20 @@ def test_what_is_left_of_a_group_gets_the_signals(
     assert ended(process)[:2] == (79, "cleaned up\n")
 
 
+def test_on_lost_term_says_that_it_only_sends_term(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    command = ("run", "--on-lost", "term", "--lease", "1s", name, "-c", "echo; exec sleep 60")
+    process = cli.start(*command)
+    line_of(process)
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: not raw.exists(name))
+    process.send_signal(signal.SIGCONT)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "could not be renewed: sending TERM to its command" in err
+
+
 def test_on_lost_ignore_tells_and_goes_on(cli: Program, name: str, raw: redis.Redis) -> None:
     process = cli.start(
         "run",
