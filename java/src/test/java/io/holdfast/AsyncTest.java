@@ -458,13 +458,13 @@ final class AsyncTest extends RedisTest {
         try (HoldfastClient other = Holdfast.connect(url(), options)) {
             HoldfastLock there = other.lock(name, brief);
             CompletableFuture<Hold> told = new CompletableFuture<>();
-            there.acquire()
-                    .onLost(
-                            hold -> {
-                                told.complete(hold);
-                                throw new AssertionError("of the user");
-                            });
-            get(told);
+            Hold hold = there.acquire();
+            hold.onLost(
+                    lost -> {
+                        told.complete(lost);
+                        throw new AssertionError("of the user");
+                    });
+            assertEquals(hold, get(told));
             get(get(there.acquireAsync()).releaseAsync());
         }
     }
@@ -551,7 +551,7 @@ final class AsyncTest extends RedisTest {
                         throw new AssertionError("of the user");
                     });
             hold.onLost(told::complete);
-            get(told);
+            assertEquals(hold, get(told));
         }
     }
 }
