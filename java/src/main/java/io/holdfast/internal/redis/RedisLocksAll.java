@@ -4,6 +4,7 @@ import io.holdfast.Hold;
 import io.holdfast.Holds;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Millis;
+import io.holdfast.internal.core.Threads;
 import io.holdfast.internal.core.hf_acquire_options;
 import java.lang.ref.Reference;
 import java.time.Duration;
@@ -56,12 +57,22 @@ final class RedisLocksAll {
         }
     }
 
+    /** Makes all holds, or releases them. */
     private Holds holds(long[] pointers, List<Held.Key> keys) {
         Map<String, Hold> holds = new LinkedHashMap<>();
+        Throwable failure = null;
         for (int at = 0; at < pointers.length; at++) {
-            RedisLock lock = locks.get(at);
-            holds.put(
-                    lock.getName(), RedisHold.of(client, lock, keys.get(at), pointers[at]));
+            try {
+                RedisLock lock = locks.get(at);
+                Hold hold = RedisHold.of(client, lock, keys.get(at), pointers[at]);
+                holds.put(lock.getName(), hold);
+            } catch (RuntimeException | Error e) { // the pointers after it need their holds, too
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            holds.values().forEach(Hold::releaseAsync);
+            throw Threads.raised(failure);
         }
         return new Holds(holds);
     }
