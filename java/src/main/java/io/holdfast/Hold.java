@@ -172,8 +172,7 @@ public interface Hold extends AutoCloseable {
      * Turns the hold into a token with which another process can go on holding the lock: {@link
      * HoldfastLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it,
      * and the other process must adopt it before its lease ends. Any process with the token can release
-     * the lock: keep it secret. Right after a wait it asks the server once. Here the hold also ends
-     * if that fails: nothing renews it, and it ends with its lease.
+     * the lock: keep it secret. Right after a wait it asks the server once.
      *
      * @return the token
      * @throws LockNotHeldException if it was released before
