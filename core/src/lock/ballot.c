@@ -150,7 +150,7 @@ static void line_up(struct hf_ballot *ballot) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
         return;
     }
-    int64_t now = hf_now(), lease_ms = ballot->like->validity.lease_ms;
+    int64_t now = hf_now(), lease_ms = ballot->lease_ms;
     if (ballot->recheck_at <= now)
         ballot->recheck_at = recheck_after(lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS);
     ballot->asks = false;

@@ -111,7 +111,7 @@ void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
     of->hold = hold;
     of->refuses = false;
     hf_client_lock(hold->client);
-    hold->validity.lease_ms = ballot->like->validity.lease_ms;
+    hold->validity.lease_ms = ballot->lease_ms;
     hf_client_unlock(hold->client);
     share_renewal(ballot);
 }
@@ -153,6 +153,7 @@ struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
     }
     ballot->client = client;
     ballot->like = hf_hold_grab(op->hold);
+    ballot->lease_ms = op->hold->validity.lease_ms;
     ballot->op = op;
     ballot->acquiring = acquiring;
     ballot->timer.fire = acquiring->due;
@@ -229,6 +230,7 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
         return;
     }
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
+    hf_validity_begin(&hold->validity, ballot->lease_ms);
     hold->vote_floor = floor;
     hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
     bool joins = ballot->op == NULL;
@@ -413,19 +415,6 @@ static void lengthened(void *context, hf_status status) {
     hf_votes_count(context, true);
 }
 
-/* The shortest lease that a vote is renewed for. */
-static int64_t lease_of(const struct hf_ballot *ballot) {
-    int64_t least_ms = HF_LEASE_MAX;
-    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
-        const hf_hold *of = ballot->votes[i].hold;
-        if (of == NULL)
-            continue;
-        HF_HOLDING_CLIENT(of->client);
-        least_ms = hf_earlier(least_ms, of->validity.lease_ms);
-    }
-    return least_ms;
-}
-
 bool hf_votes_nest(hf_op *op) {
     hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
     if (outer == NULL || outer->ballot == NULL || is_kept(outer->ballot))
@@ -445,7 +434,7 @@ bool hf_votes_nest(hf_op *op) {
     if (hold->ballot != NULL)
         share_renewal(hold->ballot);
     if (hold->ballot != NULL && hf_after(now, lease_ms) > hf_votes_deadline(hold->ballot)) {
-        bool longer = lease_ms > lease_of(hold->ballot);
+        bool longer = lease_ms > hold->ballot->lease_ms;
         if (longer || !is_renewed(hold->ballot))
             hf_votes_poll(hold, longer ? HF_ROUND_REPLACE : HF_ROUND_RENEW, lease_ms, lengthened,
                           hold);
@@ -548,6 +537,8 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
     if (round == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
+    if (kind == HF_ROUND_REPLACE || kind == HF_ROUND_KEEP)
+        ballot->lease_ms = duration_ms;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         if (of->hold != NULL)

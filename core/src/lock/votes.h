@@ -28,6 +28,7 @@ struct hf_ballot {
     hf_hold *like; /* what a vote is like: the first that stands on it; with a reference */
     char tag[HF_ID_LENGTH / 2 + 1];
     int64_t fence;
+    int64_t lease_ms; /* for which its votes are renewed */
     hf_vote votes[HF_MASTERS_MAX];
     size_t office; /* where it stands in line, or would */
     hf_timer timer;

@@ -874,6 +874,34 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock_close(renewed);
 }
 
+/* Each master forgets the hold, one after the other: what joins has the lease of the others, not
+ * that of the hold that was first, which may have been kept for what nests in it. */
+static void test_a_vote_that_joins_has_the_lease_of_the_others(void **state) {
+    hf_lock *brief = nesting_lock(1000, HF_ON), *longer = nesting_lock(10000, HF_ON);
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        hf_hold *outer = acquire(keeps ? longer : brief), *inner = nest(longer, outer);
+        assert_soon(hf_hold_remaining_ms(inner) > 8000 && has_votes(inner, COUNT_OF_MASTERS));
+        if (keeps)
+            assert_status(hf_hold_keep(outer, 10), HF_OK);
+        for (int i = 0; i < COUNT_OF_MASTERS; i++) {
+            servers_command(i, "DEL k");
+            assert_status(hf_hold_check(inner), HF_OK);
+            assert_soon(is_at(i, "k") && has_votes(inner, COUNT_OF_MASTERS));
+        }
+        sleep_ms(12000);
+        assert_true(hf_hold_remaining_ms(inner) > 5000);
+        give_back(inner, HF_OK);
+        if (keeps)
+            hf_hold_close(outer);
+        else
+            give_back(outer, HF_OK);
+        assert_given_back();
+    }
+    hf_lock_close(brief);
+    hf_lock_close(longer);
+}
+
 /* No answer was lost that would leave a doubt how long the hold lasts. */
 static void test_what_nests_with_the_same_lease_leaves_no_doubt(void **state) {
     (void)state;
@@ -1814,6 +1842,7 @@ int main(int count, char **words) {
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
         TEST(test_a_close_meets_a_started_acquire_that_nests),
         TEST(test_what_nests_is_held_for_its_own_lease),
+        TEST(test_a_vote_that_joins_has_the_lease_of_the_others),
         TEST(test_what_nests_with_the_same_lease_leaves_no_doubt),
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
