@@ -602,7 +602,8 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
 static verdict kept(operation *mine, hf_status status, const redisReply *reply, int64_t sent_at) {
     verdict next = renewed(mine, status, reply, sent_at);
     bool open = mine->status == HF_EUNKNOWN || mine->status == HF_ECONNECT;
-    if (next != AGAIN && !open && !mine->hold->client->closed)
+    bool may_be_kept = open || mine->status == HF_OK;
+    if (next != AGAIN && !may_be_kept && !mine->hold->client->closed)
         mine->hold->keeps_until = 0; /* else a close asks for it once more */
     return next;
 }
@@ -835,8 +836,11 @@ hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
 
 void hf_hold_take_up(hf_hold *hold) {
     HF_HOLDING_CLIENT(hold->client);
-    if (hold->state == HF_STATE_RELEASED)
-        hold->state = HF_STATE_HELD;
+    if (hold->state != HF_STATE_RELEASED || hf_table_add_locked(hold->client, hold, false) != HF_OK)
+        return;
+    hold->state = HF_STATE_HELD;
+    hold->counts_since = hold->renew_at = hf_now();
+    hf_renewal_plan_locked(hold);
 }
 
 hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {

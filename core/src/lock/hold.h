@@ -21,7 +21,8 @@ bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), vo
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);
 /* Have it last for that time from now, if that is longer than what is left. */
 hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op);
-/* What is kept is held until then, beside the table: it can be kept again. */
+/* What is kept is held again until then: it is looked at, its end is told, and it can be kept for
+ * another time. */
 void hf_hold_take_up(hf_hold *hold);
 /* What a closing client leaves of it on the server: nothing, or what is being kept. */
 void hf_hold_last_request(hf_request *request, const hf_hold *hold);

@@ -298,12 +298,6 @@ static void plan_join(struct hf_ballot *ballot) {
                            hf_after(hf_now(), hf_spread(ballot->join_ms)));
 }
 
-/* Was it kept, for a keep that came to nothing, until now? Its client reports no end of it. */
-static bool is_over(const hf_hold *of, int64_t now) {
-    HF_HOLDING_CLIENT(of->client);
-    return !hf_hold_is_listed(of) && of->validity.deadline <= now;
-}
-
 /* Who waits keeps a master that lets it in while others have the majority: where such a master has
  * refused the hold, the hold waits too, or each further loss of a master could end it. */
 static void ask_missing(struct hf_ballot *ballot, int64_t now) {
@@ -312,10 +306,8 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         return;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
-        if (of->hold != NULL && of->asking == NULL && is_over(of->hold, now)) {
-            hf_vote_give_back(ballot->client, i, of->hold);
-            *of = (hf_vote){0};
-        }
+        if (of->hold != NULL)
+            hf_hold_take_up(of->hold); /* it was kept, for a keep that came to nothing */
         bool behind = is_behind(ballot, of);
         missing = missing || of->hold == NULL || behind;
         if (of->asking != NULL || hf_master_is_silent(ballot->client, i, now))

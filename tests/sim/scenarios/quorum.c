@@ -1075,18 +1075,22 @@ static void test_a_slow_master_that_decides_is_waited_for(void **state) {
 /* One of them keeps it for a shorter time, and the others refuse. */
 static void test_a_master_that_has_kept_it_gives_its_vote_again(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
-    hf_hold *hold = acquire(lock);
     (void)state;
-    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
-    for (int i = 1; i < COUNT_OF_MASTERS; i++)
-        set_fault(i, REFUSES, true);
-    assert_status(hf_hold_keep(hold, 3000), HF_ESERVER);
-    for (int i = 1; i < COUNT_OF_MASTERS; i++)
-        set_fault(i, REFUSES, false);
-    assert_soon(has_votes(hold, COUNT_OF_MASTERS - 1));
-    assert_soon(is_at(0, "k") && has_votes(hold, COUNT_OF_MASTERS));
-    give_back(hold, HF_OK);
-    assert_given_back();
+    for (int gone = 0; gone < 2; gone++) {
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        for (int i = 1; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, REFUSES, true);
+        assert_status(hf_hold_keep(hold, gone ? 25000 : 3000), HF_ESERVER);
+        for (int i = 1; i < COUNT_OF_MASTERS; i++)
+            set_fault(i, REFUSES, false);
+        if (gone)
+            servers_command(0, "DEL k");
+        sleep_ms(gone ? 15000 : 6000);
+        assert_true(is_at(0, "k") && has_votes(hold, COUNT_OF_MASTERS));
+        give_back(hold, HF_OK);
+        assert_given_back();
+    }
     hf_lock_close(lock);
 }
 
