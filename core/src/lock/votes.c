@@ -78,10 +78,12 @@ static void refresh(struct hf_ballot *ballot, bool lengthens) {
     if (is_kept(ballot))
         return;
     int64_t deadline = hf_votes_deadline(ballot);
-    if (deadline == INT64_MIN)
+    if (deadline == INT64_MIN) {
         deadline = 0;
-    else if (lengthens || is_renewed(ballot))
+        before = ballot->counted_at; /* what has ended since has an end, which says why */
+    } else if (lengthens || is_renewed(ballot)) {
         ballot->most = deadline;
+    }
     deadline = hf_earlier(deadline, ballot->most);
     for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
         if (hold->validity.deadline > before)
@@ -444,10 +446,9 @@ size_t hf_votes_held(const hf_hold *hold) {
 }
 
 void hf_votes_due(hf_hold *hold, int64_t now) {
-    int cause = hf_loss_cause(hold); /* while its end is known: lost votes have none */
     refresh(hold->ballot, false);
     if (now >= hold->validity.deadline) {
-        hf_hold_lose_locked(hold, cause);
+        hf_hold_lose_locked(hold, hf_loss_cause(hold));
         return;
     }
     ask_missing(hold->ballot, now);

@@ -1128,6 +1128,27 @@ static void test_a_loss_is_told_with_its_own_cause(void **state) {
         }
 }
 
+/* Whichever thread of its client stands still meanwhile: that which counts the votes may be later
+ * than those of the masters. */
+static void test_a_hold_that_ends_by_its_max_hold_is_told_so(void **state) {
+    hf_lock *lock =
+        open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 1000, .renew = HF_ON, .max_hold_ms = 3000));
+    (void)state;
+    for (size_t n = 0, main = sim_threads(sim_self()) - 1; n < main; n++) {
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        for (int64_t until = now_ms() + 2800; now_ms() < until;)
+            sleep_ms(1);
+        sim_stun(sim_self(), n, 500 * SIM_MS);
+        sleep_ms(300);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+        assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+        give_back(hold, HF_ELOST);
+        assert_soon(is_free_everywhere());
+    }
+    hf_lock_close(lock);
+}
+
 /* Two masters forget the hold, one after the other, just before it ends. */
 static void test_a_vote_that_joins_ends_with_max_hold(void **state) {
     hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
@@ -1857,6 +1878,7 @@ int main(int count, char **words) {
         TEST(test_a_slow_master_that_decides_is_waited_for),
         TEST(test_a_master_that_has_kept_it_gives_its_vote_again),
         TEST(test_a_loss_is_told_with_its_own_cause),
+        TEST(test_a_hold_that_ends_by_its_max_hold_is_told_so),
         TEST(test_a_vote_that_joins_ends_with_max_hold),
         TEST(test_a_renewal_without_memory_says_so),
         TEST(test_a_lost_answer_is_asked_for_again),
