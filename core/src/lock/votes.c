@@ -207,13 +207,14 @@ bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
 }
 
-/* A vote that joins a hold whose lease was extended is asked for as long; and for no longer than
- * the max_hold. */
+/* A vote that joins is asked for as long as a hold whose lease was extended, or that is not
+ * renewed; and for no longer than the max_hold. */
 static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
     int64_t now = hf_now(), lease_ms = of->validity.lease_ms;
+    int64_t least_ms = is_renewed(ballot) ? lease_ms : HF_LEASE_MIN;
     of->validity.end = last_end(ballot);
     of->validity.lease_ms =
-        hf_validity_ask_ms(&of->validity, now, hf_later(lease_ms, hf_until(ballot->most, now)));
+        hf_validity_ask_ms(&of->validity, now, hf_later(least_ms, hf_until(ballot->most, now)));
     if (of->validity.lease_ms > lease_ms)
         hf_validity_extends(&of->validity, of->validity.lease_ms);
 }
@@ -351,7 +352,8 @@ static void doubt(struct hf_ballot *ballot) {
         return;
     ballot->join_ms = 0;
     ballot->doubts = true;
-    if (hf_votes_poll(ballot->holds, HF_ROUND_RENEW, 0, doubted, ballot->holds) != HF_OK)
+    hf_round_kind kind = is_renewed(ballot) ? HF_ROUND_RENEW : HF_ROUND_LOOK;
+    if (hf_votes_poll(ballot->holds, kind, 0, doubted, ballot->holds) != HF_OK)
         ballot->doubts = false; /* no memory: the next look joins */
 }
 
