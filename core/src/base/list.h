@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-struct hf_list;
-
 /* A place in a list. All zeros: in no list. */
 typedef struct hf_item {
     struct hf_item *previous, *next;

@@ -19,17 +19,6 @@
 #include "net/links.h"
 #include "net/transport.h"
 
-struct hf_hold;
-struct hf_op;
-/* The parts, each of the file of that name. */
-struct hf_numbers;
-struct hf_table;
-struct hf_completions;
-struct hf_undoing;
-struct hf_renewing;
-struct hf_waiting;
-struct hf_quorum;
-
 /* Descriptors to be written to when the mutex has been let go: a thread that is woken
  * under it would at once wait for it. */
 #define HF_TOLD_MAX 16
@@ -69,6 +58,7 @@ struct hf_client {
     int told[HF_TOLD_MAX];
     size_t told_count;
 
+    /* The parts, each of the file of that name: */
     struct hf_numbers *numbers;
     struct hf_table *table;
     struct hf_completions *completions;

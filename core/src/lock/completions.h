@@ -6,8 +6,6 @@
 #include "lock/client.h"
 #include "protocol/names.h"
 
-struct hf_op;
-
 /* A completion to be read. It is made with what it will tell of, so that telling needs
  * no memory: no caller waits for it for ever. */
 typedef struct hf_news {

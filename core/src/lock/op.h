@@ -7,9 +7,6 @@
 
 #include "lock/holds.h"
 
-struct hf_queue;
-struct hf_ballot;
-
 /* What wakes a thread that waits. */
 typedef struct hf_bell {
     hf_item item; /* while it is spare */

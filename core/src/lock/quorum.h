@@ -10,9 +10,6 @@
 #include "lock/client.h"
 #include "net/member.h"
 
-struct hf_hold;
-struct hf_op;
-
 /* What all masters do with their votes for a hold. */
 typedef enum {
     HF_ROUND_RELEASE,

@@ -20,7 +20,6 @@
 #include "protocol/requests.h"
 
 struct hf_channel;
-struct hf_link;
 typedef struct hf_links hf_links;
 
 /* One request, from when it is made until it is answered: the first member of a struct with what

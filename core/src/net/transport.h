@@ -14,8 +14,6 @@
 #include "protocol/errors.h"
 #include "protocol/requests.h"
 
-struct hf_pool;
-
 typedef struct hf_transport {
     hf_discovery *discovery;
     struct hf_pool *pool;
