@@ -6,7 +6,6 @@
 #include "base/brake.h"
 #include "base/simulated.h"
 #include "lock/acquire.h"
-#include "lock/hold.h"
 #include "lock/lock.h"
 #include "lock/outcome.h"
 #include "lock/quorum.h"

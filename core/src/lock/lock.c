@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "lock/quorum.h"
-#include "lock/undo.h"
 
 /* --------------------------------------------------------------- Options */
 

@@ -1,12 +1,8 @@
 /* Once: a call that one caller makes, and whose outcome all others get. */
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/acquire.h"
 #include "lock/hold.h"
 #include "lock/outcome.h"
 #include "lock/quorum.h"
-#include "lock/undo.h"
 
 /* The shortest time that a result stays: callers that wait could miss it in less. */
 #define RESULT_MIN_MS 10000

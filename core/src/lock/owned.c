@@ -1,6 +1,4 @@
 /* The holds that callers left with the client: found again by their owner. */
-#include <string.h>
-
 #include "lock/hold.h"
 #include "lock/lock.h"
 

@@ -1,10 +1,8 @@
 #include "lock/quorum.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/completions.h"
 #include "lock/majority.h"
 #include "net/discovery.h"
 #include "protocol/answers.h"

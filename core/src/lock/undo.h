@@ -4,7 +4,6 @@
 #define HF_UNDO_H
 
 #include "lock/holds.h"
-#include "protocol/answers.h"
 
 /* NULL: no memory. */
 struct hf_undoing *hf_undo_begin(hf_client *client);

@@ -1,7 +1,6 @@
 #include "look/view.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "lock/outcome.h"
 

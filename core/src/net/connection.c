@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <hiredis/alloc.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/simulated.h"
 #include "protocol/encoding.h"

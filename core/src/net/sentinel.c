@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "net/login.h"
 #include "protocol/answers.h"
