@@ -49,10 +49,8 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
     size_t wanted = 2 + masters + 2 * client->links.all.count, room = make_room(set, wanted);
     struct pollfd *fds = room >= wanted ? set->fds : set->some;
     size_t most = room >= wanted ? wanted : sizeof set->some / sizeof *set->some;
-    if (most < wanted) { /* no memory to look at all: soon again */
-        int64_t soon = hf_after(hf_now(), 10);
-        wake = wake < soon ? wake : soon;
-    }
+    if (most < wanted) /* no memory to look at all: soon again */
+        wake = hf_earlier(wake, hf_after(hf_now(), 10));
     fds[0] = (struct pollfd){.fd = client->wake.fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->clock_fd, .events = POLLIN};
     size_t count = 2;

@@ -115,8 +115,7 @@ static void read_channels(hf_op *op, hf_link *link) {
 /* How long the thread may sleep; 0: its time is up. */
 static int64_t sleep_ms(int64_t until, bool listens) {
     int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
-    if (ms > 3600000)
-        ms = 3600000;
+    ms = hf_earlier(ms, 3600000);
     return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
 }
 

@@ -382,8 +382,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
 static void submit_renewal(hf_client *client, renewal_task *mine, int64_t now) {
     int64_t until = HF_NO_DEADLINE;
     for (size_t i = 0; i < mine->count; i++)
-        if (mine->holds[i]->validity.deadline < until)
-            until = mine->holds[i]->validity.deadline;
+        until = hf_earlier(until, mine->holds[i]->validity.deadline);
     if (until != HF_NO_DEADLINE)
         mine->task.answer_ms = hf_until(until, now) / 2 + 1;
     mine->task.urgent = true;

@@ -97,9 +97,8 @@ static bool unreachable_locked(hf_hold *const *holds, size_t count) {
 static int64_t time_left(int64_t timeout_ms, int64_t until) {
     if (timeout_ms <= 0)
         return timeout_ms;
-    int64_t left_ms = hf_until(until, hf_now());
-    return left_ms > 0 ? left_ms
-                       : 1; /* 0 would tell of a lock that is busy, not of time that is up */
+    /* 0 would tell of a lock that is busy, not of time that is up. */
+    return hf_later(hf_until(until, hf_now()), 1);
 }
 
 /* Join what was acquired. HF_ELOST: a lease ended while the next were waited for, and there is time
@@ -130,8 +129,7 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
 /* A lease that is shorter than the ways may end each time. */
 static int64_t pause_before(int64_t *pause_ms, int64_t until) {
     *pause_ms = hf_backoff(*pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
-    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(until, hf_now());
-    return ms < left_ms ? ms : left_ms;
+    return hf_earlier(hf_spread(*pause_ms), hf_until(until, hf_now()));
 }
 
 static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,

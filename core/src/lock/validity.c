@@ -5,8 +5,7 @@
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     if (remaining_ms < 0)
         return HF_NO_DEADLINE;
-    if (remaining_ms > HF_LEASE_MAX)
-        remaining_ms = HF_LEASE_MAX; /* no lease is longer, whatever is answered */
+    remaining_ms = hf_earlier(remaining_ms, HF_LEASE_MAX); /* whatever is answered */
     /* The two clocks may drift apart by 1 in 1000 and round to 1 ms each. */
     return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
 }
@@ -39,9 +38,7 @@ void hf_validity_end_by(hf_validity *validity, int64_t end) {
 int64_t hf_validity_ask_ms(const hf_validity *validity, int64_t now, int64_t lease_ms) {
     if (validity->end == HF_NO_DEADLINE)
         return lease_ms;
-    int64_t left_ms = hf_until(validity->end, now);
-    if (left_ms < HF_LEASE_MIN)
-        left_ms = HF_LEASE_MIN;
+    int64_t left_ms = hf_later(hf_until(validity->end, now), HF_LEASE_MIN);
     return lease_ms == HF_NEVER || lease_ms > left_ms ? left_ms : lease_ms;
 }
 
@@ -93,20 +90,14 @@ static void ask_for(hf_validity *validity, int64_t duration_ms) {
 
 void hf_validity_extends(hf_validity *validity, int64_t duration_ms) {
     ask_for(validity, duration_ms);
-    if (duration_ms > validity->extended_ms)
-        validity->extended_ms = duration_ms;
-}
-
-static void shorten(hf_validity *validity, int64_t until) {
-    if (until < validity->deadline)
-        validity->deadline = until;
+    validity->extended_ms = hf_later(validity->extended_ms, duration_ms);
 }
 
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {
     ask_for(validity, duration_ms);
     validity->replacing++;
     validity->lease_ms = duration_ms; /* later renewals keep it */
-    shorten(validity, hf_deadline(now, duration_ms));
+    validity->deadline = hf_earlier(validity->deadline, hf_deadline(now, duration_ms));
 }
 
 void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
@@ -121,7 +112,7 @@ void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
         return;
     bool over = now >= validity->deadline; /* it was lost, and has perhaps been seen to be */
     int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
-    shorten(validity, hf_deadline(sent_at, remaining_ms));
+    validity->deadline = hf_earlier(validity->deadline, hf_deadline(sent_at, remaining_ms));
     if (!crossed && !over)
         lengthen(validity, now, until);
 }

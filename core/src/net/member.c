@@ -189,8 +189,7 @@ bool hf_members_let_in(hf_members *members) {
 void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us) {
     hf_member *member = &members->of[at];
     HF_HOLDING(&members->mutex);
-    if (sent_at > member->seen_at)
-        member->seen_at = sent_at;
+    member->seen_at = hf_later(member->seen_at, sent_at);
     if (server_us > 0 && sent_at > member->pair_sent) {
         member->pair_sent = sent_at;
         member->pair_server = server_us;
