@@ -13,8 +13,7 @@ struct hf_brake {
 
 static _Thread_local hf_brake *mine;
 
-/* From now on a pull shuts this socket down; -1: none. False: it was pulled before. */
-static bool watch(hf_brake *brake, int fd) {
+bool hf_brake_watch(hf_brake *brake, int fd) {
     if (brake == NULL)
         return true;
     HF_HOLDING(&brake->mutex);
@@ -61,8 +60,4 @@ hf_brake *hf_brake_mine(void) { return mine; }
 
 int hf_brake_fd(void) { return mine != NULL ? mine->event.fd : -1; }
 
-bool hf_brake_is_pulled(void) { return mine != NULL && !watch(mine, -1); }
-
-bool hf_brake_engage(hf_brake *brake, int fd) { return watch(brake, fd); }
-
-bool hf_brake_release(hf_brake *brake) { return watch(brake, -1); }
+bool hf_brake_is_pulled(void) { return mine != NULL && !hf_brake_watch(mine, -1); }

@@ -9,9 +9,8 @@ hf_brake *hf_brake_mine(void);
 /* For poll(2): readable when the calling thread's brake has been pulled. -1: it has none. */
 int hf_brake_fd(void);
 bool hf_brake_is_pulled(void);
-/* From now on a pull shuts the socket down. False: it was pulled before. NULL is never pulled. */
-bool hf_brake_engage(hf_brake *brake, int fd);
-/* From now on a pull does not. False: it was pulled, and the socket is shut. */
-bool hf_brake_release(hf_brake *brake);
+/* From now on a pull shuts this socket down; -1: none. False: it was pulled before. NULL is never
+ * pulled. */
+bool hf_brake_watch(hf_brake *brake, int fd);
 
 #endif

@@ -222,7 +222,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     hf_status status = HF_OK;
     if (!connection->joint.on && !append(connection, trip))
         status = hf_fail(HF_ENOMEM, "no memory");
-    else if (!hf_brake_engage(trip->brake, hf_connection_fd(connection)))
+    else if (!hf_brake_watch(trip->brake, hf_connection_fd(connection)))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
@@ -232,7 +232,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     answer->node = trip->course.node;
     int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
     status = exchange(connection, trip, now, by, &answer->reply);
-    bool alive = hf_brake_release(trip->brake);
+    bool alive = hf_brake_watch(trip->brake, -1);
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false);
         outcome->met = HF_MET_SILENCE;
