@@ -21,14 +21,8 @@ static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
 }
 
 static void begin_request(hf_request *request, const hf_script *script) {
+    memset(request, 0, offsetof(hf_request, encoded));
     request->script = script;
-    request->command = NULL;
-    request->keys = request->arguments = 0;
-    request->keys_end = request->lock_end = 0;
-    request->replicas = 0;
-    request->hands_on = request->fetches = false;
-    request->alone = NULL;
-    request->slot = 0;
     hf_bytes_init(&request->encoded);
 }
 
