@@ -88,7 +88,7 @@ static void test_a_close_and_a_thread_that_gives_back_end_a_hold_once(void **sta
     several all = {.status = -1};
     pthread_t thread;
     (void)state;
-    hf_client *client = open_with(tcp_url(), 2000, 2000), *other = open_client();
+    hf_client *client = open_with(tcp_url(), 500, 5000), *other = open_client();
     hf_lock *theirs = lease_lock(other, "b", 60000, HF_OFF);
     hf_hold *hold = held(theirs);
     all.locks[0] = lease_lock(client, "a", 60000, HF_OFF);
