@@ -94,10 +94,7 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
         return status;
     if (lost) { /* not busy, which tells a caller without a time limit nothing */
         HF_MARK("H141");
-        hf_fail(HF_ELOST, "the lease of lock %s ended before the answer came",
-                hf_names_quoted(hold->names));
-        hf_explain_cause(HF_CAUSE_EXPIRED);
-        return HF_ELOST;
+        return hf_hold_explain_lost(hold, HF_HOW_LOST);
     }
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
@@ -119,7 +116,6 @@ static confirm *next_confirm(const hf_client *client) {
 
 static void end_confirm(confirm *mine, hf_status status) {
     hf_list_remove(&mine->item);
-    mine->op->explained = true;
     if (!mine->canceled)
         mine->told(mine->op, status);
     hf_op_free_locked(mine->op);
@@ -172,7 +168,6 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) 
         free(mine);
     }
     hf_hold_give_up_locked(hold); /* no memory or thread to be had: then no caller has it */
-    op->explained = true;
     told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
     hf_op_free_locked(op);
     hf_hold_drop(hold);
@@ -188,7 +183,7 @@ void hf_confirming_cancel_locked(hf_client *client) {
             end_confirm(mine, status);
             continue;
         }
-        mine->op->explained = mine->canceled = true; /* its thread, in a request, frees it */
+        mine->canceled = true; /* its thread, in a request, frees it */
         mine->told(mine->op, status);
     }
 }
