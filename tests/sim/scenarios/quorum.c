@@ -1537,14 +1537,6 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
     hf_lock_close(lock);
 }
 
-static sim_process *asking;
-
-static void stop_its_first_thread(int which, const sim_bytes *words, size_t count) {
-    (void)which, (void)words, (void)count;
-    servers_watch = NULL;
-    stop_first_thread(asking);
-}
-
 /* The thread stands still until its lease is over, and has no memory to ask again. Only a try may
  * be told that others have the lock. */
 static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
@@ -1552,9 +1544,13 @@ static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
     (void)state;
     give_back(acquire(lock), HF_OK);
     sim_may_lack_memory(sim_self(), true);
-    asking = sim_self();
-    servers_watch = stop_its_first_thread;
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, PAUSED, true);
     waiter *w = waiter_start(lock, HF_FOREVER);
+    sleep_ms(20); /* it sleeps until it has the votes */
+    stop_first_thread(sim_self());
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        set_fault(i, PAUSED, false);
     sleep_ms(2000);
     sim_set.no_memory = 1;
     sleep_ms(2000);
