@@ -715,9 +715,6 @@ static void settle_masters(operation *mine, hf_status status) {
     }
     if (mine->keeps) /* no other thread's keep */
         hold->keeps_until = 0;
-    else if (gone && hold->keeps_until != 0) /* by masters that have kept it since, perhaps */
-        status = hf_fail(HF_EUNKNOWN, "lock %s is just being kept", hf_names_quoted(hold->names));
-    gone = status == HF_ELOST;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (mine->replaces)
         hf_renewal_next_locked(hold, hf_now());

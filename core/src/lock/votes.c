@@ -341,14 +341,14 @@ static void doubted(void *context, hf_status status) {
     ballot->doubts = false;
     if (still_stands(ballot) && status == HF_OK)
         ask_missing(ballot, hf_now());
-    else if (status == HF_ELOST && !is_kept(ballot))
+    else if (status == HF_ELOST)
         lose_all(ballot, HF_CAUSE_GONE);
 }
 
 /* A master does not know a vote any more. It may have come back empty; but a break may be under
- * way, at each master in turn, and to join again would undo that. A keep asks them all anyway. */
+ * way, at each master in turn, and to join again would undo that. */
 static void doubt(struct hf_ballot *ballot) {
-    if (ballot->doubts || is_kept(ballot))
+    if (ballot->doubts)
         return;
     ballot->join_ms = 0;
     ballot->doubts = true;
