@@ -441,29 +441,35 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
 /* Acquire the lock; the same result. */
 static bool acquire(run_state *run, int *result) {
     int came = 0;
-    hf_completion completion = {.size = sizeof completion};
+    hf_completion completion;
     /* Without this flag, less of the lease may be left than ending a command takes. */
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     /* hf_client_fd() also enables completions for losses. */
-    int64_t since = cli_now();
+    int64_t since = cli_now(), left_ms = run->wish->timeout_ms;
     hf_status status = hf_client_fd(run->client) >= 0 ? HF_OK : HF_ENOMEM;
-    if (status == HF_OK)
-        status = hf_lock_acquire_start(run->lock, run->owner, strlen(run->owner),
-                                       run->wish->timeout_ms, &options, OP);
-    if (status != HF_OK) {
-        *result = cli_failed(status);
-        return false;
-    }
-    while (completion.kind != HF_KIND_ACQUIRE) {
-        sleep_on(run);
-        for (int signal; (signal = next_signal(run)) != 0;)
-            if (is_end(signal)) {
-                came = signal;
-                hf_op_cancel(run->client, OP);
-            }
-        hf_client_next(run->client, &completion); /* or none: wait again */
-    }
-    run->taken_at = cli_now();
+    do { /* again if it is lost before the command begins */
+        if (status == HF_OK)
+            status = hf_lock_acquire_start(run->lock, run->owner, strlen(run->owner), left_ms,
+                                           &options, OP);
+        if (status != HF_OK) {
+            *result = cli_failed(status);
+            return false;
+        }
+        completion = (hf_completion){.size = sizeof completion};
+        while (completion.kind != HF_KIND_ACQUIRE) {
+            sleep_on(run);
+            for (int signal; (signal = next_signal(run)) != 0;)
+                if (is_end(signal)) {
+                    came = signal;
+                    hf_op_cancel(run->client, OP);
+                }
+            hf_client_next(run->client, &completion); /* or none: wait again */
+        }
+        run->taken_at = cli_now();
+        int64_t spent_ms = run->taken_at - since;
+        if (left_ms > 0)
+            left_ms = spent_ms < run->wish->timeout_ms ? run->wish->timeout_ms - spent_ms : 0;
+    } while (completion.status == HF_ELOST && came == 0);
     if (!acquired(run, &completion, came, result))
         return false;
     if (run->wish->verbose)

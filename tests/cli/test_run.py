@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,9 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -405,6 +408,61 @@ def test_an_outage_is_never_told_as_a_lock_that_others_hold(
             assert cli("run", "-n", "--url", right, name, "--", "true").returncode == 69
         finally:
             os.kill(own_server.pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def way_to(server: Server) -> Iterator[tuple[str, threading.Event]]:
+    """A way to the server, on which requests wait while the event is clear."""
+    opened = threading.Event()
+    opened.set()
+    to = urlsplit(server.url)
+
+    def carry(source: socket.socket, target: socket.socket, waits: bool) -> None:
+        with contextlib.suppress(OSError):
+            while some := source.recv(65536):
+                if waits:
+                    opened.wait()
+                target.sendall(some)
+            target.shutdown(socket.SHUT_WR)
+
+    def talk(here: socket.socket) -> None:
+        with here, socket.create_connection((to.hostname, to.port)) as there:
+            answers = threading.Thread(target=carry, args=(there, here, False))
+            answers.start()
+            carry(here, there, True)
+            answers.join()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threads.append(threading.Thread(target=talk, args=(door.accept()[0],)))
+                threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threads = [threading.Thread(target=accept)]
+        threads[0].start()
+        try:
+            yield f"redis://127.0.0.1:{door.getsockname()[1]}{PATIENT}", opened
+        finally:
+            opened.set()
+            door.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def test_a_lock_that_is_lost_before_the_command_begins_is_acquired_again(
+    cli: Program, name: str, server: Server, client: holdfast.Client, raw: redis.Redis
+) -> None:
+    lock = client.lock(name)
+    with way_to(server) as (url, opened):
+        lock.acquire()
+        process = cli.start("run", "--url", url, name, "--", "echo", "ran")
+        until(lambda: lock.inspect().waiters == 1)
+        opened.clear()  # what is granted by a message now is confirmed later
+        lock.release()
+        assert raw.delete(name) == 1
+        opened.set()
+        assert ended(process) == (0, "ran\n", "")
 
 
 def test_what_is_no_redis_is_told(cli: Program, name: str) -> None:
