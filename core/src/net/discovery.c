@@ -69,8 +69,9 @@ static void wake(const hf_discovery *discovery) {
         hf_event_set(discovery->wake_fd);
 }
 
-static void note_change(hf_discovery *discovery) {
+static void tell_change(hf_discovery *discovery) {
     __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
+    wake(discovery);
 }
 
 void hf_discovery_wake(hf_discovery *discovery) {
@@ -168,10 +169,8 @@ static void settle_map(hf_discovery *discovery, unsigned before) {
         *node = (place_of_node){.version = node->version + 1, .map_version = map->versions[i]};
         changed = true;
     }
-    if (changed) {
-        note_change(discovery);
-        wake(discovery);
-    }
+    if (changed)
+        tell_change(discovery);
 }
 
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
@@ -259,7 +258,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         node->failed = false;
         node->version += other;
         if (other)
-            note_change(discovery);
+            tell_change(discovery);
     }
     if (!late || (same && discovery->map == NULL))
         connection->version = node->version;
@@ -471,7 +470,6 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     if (connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, &connection) != HF_OK)
         return false;
     hf_connection_close(connection);
-    hf_discovery_wake(discovery);
     return true;
 }
 

@@ -301,9 +301,10 @@ static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
         refuse_waiting(at, status);
     }
     serve_waiting(at);
-    if (connection != NULL && pool->tidy_at == HF_NO_DEADLINE)
+    bool surplus = connection != NULL && pool->tidy_at == HF_NO_DEADLINE;
+    if (surplus)
         __atomic_store_n(&pool->tidy_at, hf_after(hf_now(), IDLE_MS), __ATOMIC_RELAXED);
-    leave(pool, connection != NULL);
+    leave(pool, surplus);
 }
 
 hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out) {

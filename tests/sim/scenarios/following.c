@@ -207,33 +207,6 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
     relay_stop(way);
 }
 
-/* H146: its name leads to another server, which the keeper's own dial is the first to find. */
-static void test_the_connection_that_finds_another_server_is_used(void **state) {
-    int before = master(), after = before == 0 ? 1 : 0;
-    hf_stats stats = {.size = sizeof stats};
-    (void)state;
-    sim_way(servers_host(before), servers_host(after), false);
-    sim_redis_promote(servers_redis(after));
-    hf_client *named = open_with(text("redis://host%d:6379", servers_host(before)), 2000, 2000);
-    warm_up(named);
-    sim_move_name(servers_host(before), servers_host(after));
-    sim_cut(HERE, servers_host(before), 1);
-    assert_status(hf_client_stats(named, &stats), HF_OK);
-    int64_t opened = stats.connections;
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
-    hf_lock *lock = lease_lock(named, "n", 60000, HF_OFF);
-    assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, NULL, 1), HF_OK);
-    hf_completion done = next_of(named);
-    assert_status(done.status, HF_OK);
-    assert_true(is_at(after, "n"));
-    assert_status(hf_client_stats(named, &stats), HF_OK);
-    assert_int_equal(stats.connections, opened + 1);
-    sim_move_name(servers_host(before), 0);
-    give_back(done.hold, HF_OK);
-    hf_lock_close(lock);
-    hf_client_close(named);
-}
-
 static int64_t questions(void) {
     int64_t sum = 0;
     for (int i = 0; i < 3; i++)
@@ -326,7 +299,6 @@ int main(int count, char **words) {
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
         TEST(test_a_subscription_at_another_server_is_found_out),
-        TEST(test_the_connection_that_finds_another_server_is_used),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
