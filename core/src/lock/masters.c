@@ -203,6 +203,8 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
         hear_trouble(client, at, completion->status != HF_OK);
+    else if (completion->hold != NULL && client->quorum->masters[at].fails)
+        hear_trouble(client, at, false); /* it has given a vote since */
     if (call == NULL)
         return;
     if (call->item.list != NULL)

@@ -1847,6 +1847,31 @@ static void test_trouble_that_meets_no_hold_says_so(void **state) {
     hf_client_close(client);
 }
 
+/* The hold that it failed to renew has been released since. */
+static void test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one(void **state) {
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    (void)state;
+    for (int n = 0; n < 20; n++) {
+        hf_client *cat;
+        alarm(200);
+        assert_status(hf_client_open(servers_url(MASTERS), &options, &cat), HF_OK);
+        hf_lock *lock = lease_lock(cat, "k", 9000, HF_ON);
+        assert_true(hf_client_fd(cat) >= 0);
+        for (int which = 2; which > 0; which--) {
+            hf_hold *hold = acquire(lock);
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            servers_refuse(which, SIM_EVERYTHING, "ERR something is wrong", -1);
+            for (int64_t until = now_ms() + 8000; now_ms() < until;)
+                assert_int_not_equal(completion_within(cat, 100).kind, HF_KIND_TROUBLE);
+            give_back(hold, HF_OK);
+            servers_refuse(which, SIM_EVERYTHING, NULL, 0);
+            assert_soon(is_free_everywhere());
+        }
+        hf_lock_close(lock);
+        hf_client_close(cat);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -1921,6 +1946,7 @@ int main(int count, char **words) {
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
+        TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
     };
     return RUN_TESTS(tests, count, words);
 }
