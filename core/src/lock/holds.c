@@ -185,14 +185,10 @@ void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
 }
 
 static int why_lost(const hf_hold *hold) {
-    switch (hold->cause) {
-    case HF_CAUSE_UNREACHABLE:
-        return HF_WHY_UNREACHABLE;
-    case HF_CAUSE_GONE:
-        return HF_WHY_GONE;
-    default:
-        return hold->terms.renew ? HF_WHY_MAX_HOLD : HF_WHY_LEASE;
-    }
+    return hold->cause == HF_CAUSE_UNREACHABLE ? HF_WHY_UNREACHABLE
+           : hold->cause == HF_CAUSE_GONE      ? HF_WHY_GONE
+           : hold->terms.renew                 ? HF_WHY_MAX_HOLD
+                                               : HF_WHY_LEASE;
 }
 
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
@@ -251,19 +247,12 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
 }
 
 static int cause_of(int why) {
-    if (why >= HF_WHY_JOINED)
-        return why - HF_WHY_JOINED;
-    switch (why) {
-    case HF_WHY_LEASE:
-    case HF_WHY_MAX_HOLD:
-        return HF_CAUSE_EXPIRED;
-    case HF_WHY_UNREACHABLE:
-        return HF_CAUSE_UNREACHABLE;
-    case HF_WHY_GONE:
-        return HF_CAUSE_GONE;
-    default:
-        return HF_CAUSE_NONE;
-    }
+    static const int causes[] = {[HF_WHY_UNKNOWN] = HF_CAUSE_NONE,
+                                 [HF_WHY_LEASE] = HF_CAUSE_EXPIRED,
+                                 [HF_WHY_MAX_HOLD] = HF_CAUSE_EXPIRED,
+                                 [HF_WHY_GONE] = HF_CAUSE_GONE,
+                                 [HF_WHY_UNREACHABLE] = HF_CAUSE_UNREACHABLE};
+    return why >= HF_WHY_JOINED ? why - HF_WHY_JOINED : causes[why];
 }
 
 static hf_status explain(const hf_hold *hold, int why, const char *how) {

@@ -144,18 +144,11 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
 /* ----------------------------------------------------------------- Finish */
 
 char hf_once_how(int32_t state) {
-    switch (state) {
-    case HF_ONCE_DONE:
-        return HF_RECORD_DONE;
-    case HF_ONCE_FAILED:
-        return HF_RECORD_FAILED;
-    case HF_ONCE_UNKNOWN:
-        return 'u';
-    case HF_ONCE_RETRY:
-        return 'n';
-    default:
-        return '\0';
-    }
+    return state == HF_ONCE_DONE      ? HF_RECORD_DONE
+           : state == HF_ONCE_FAILED  ? HF_RECORD_FAILED
+           : state == HF_ONCE_UNKNOWN ? 'u'
+           : state == HF_ONCE_RETRY   ? 'n'
+                                      : '\0';
 }
 
 hf_status hf_once_check_bytes(const void *bytes, size_t length) {

@@ -119,16 +119,11 @@ hf_status hf_once_status(const hf_hold *hold) {
 }
 
 static int32_t state_of(const hf_call_record *record) {
-    switch (record->kind) {
-    case HF_RECORD_BEGUN:
-        return record->runs ? HF_ONCE_RUNNING : HF_ONCE_UNKNOWN;
-    case HF_RECORD_RETRY:
-        return HF_ONCE_RETRY;
-    case HF_RECORD_DONE:
-        return HF_ONCE_DONE;
-    default:
-        return HF_ONCE_FAILED;
-    }
+    return record->kind == HF_RECORD_RETRY   ? HF_ONCE_RETRY
+           : record->kind == HF_RECORD_DONE  ? HF_ONCE_DONE
+           : record->kind != HF_RECORD_BEGUN ? HF_ONCE_FAILED
+           : record->runs                    ? HF_ONCE_RUNNING
+                                             : HF_ONCE_UNKNOWN;
 }
 
 void hf_once_tell(const hf_call_record *record, hf_once_info *info) {
