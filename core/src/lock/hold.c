@@ -322,7 +322,7 @@ static void settle_release(operation *mine, hf_status status) {
     if (mine->outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
     if (status != HF_OK && mine->how != '\0') /* nor is that until there is an answer */
-        mine->owed = !hf_once_insist_locked(hold, mine->request);
+        mine->owed = !hf_undo_insist_locked(hold, mine->request);
     else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
     if (hold->out > 0)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/simulated.h"
-#include "lock/undo.h"
 
 #define MOST 'm'
 #define LEAST '-'
@@ -174,10 +173,4 @@ hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome out
     default:
         return HF_OK;
     }
-}
-
-bool hf_once_insist_locked(hf_hold *hold, hf_request *request) {
-    if (hold->client->swept)
-        return false;
-    return hf_undo_insist_locked(hold, request) || hf_undo_locked(hold);
 }

@@ -41,8 +41,5 @@ static inline hf_leaving hf_once_not_made(const hf_hold *hold) {
 
 /* A release that said what became of the call was answered so. */
 hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome);
-/* That release had no answer: send it until it has, in the background. Takes the request over, or
- * leaves it empty. False: the client is closed, and hf_undo_now() has to follow. */
-bool hf_once_insist_locked(hf_hold *hold, hf_request *request);
 
 #endif

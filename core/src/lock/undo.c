@@ -168,13 +168,14 @@ static void end(hf_hold *hold, const hf_ask *ask, bool copies) {
 }
 
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
-    hf_task *task = new_task(hold->client, hold->names, undone);
+    hf_client *client = hold->client;
+    hf_task *task = client->swept ? NULL : new_task(client, hold->names, undone);
     if (task == NULL)
-        return false;
+        return hf_undo_locked(hold);
     task->insists_if_forbidden = true;
     hf_request_move(&task->request, request);
     hf_bytes_init(&request->encoded);
-    return insist(hold->client, task, HF_FOREVER);
+    return insist(client, task, HF_FOREVER) || hf_undo_locked(hold);
 }
 
 static void undo_again(hf_timer *timer, int64_t now) {

@@ -31,8 +31,9 @@ void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id)
 /* A grant came for an id that does not wait any more: release it, if it was given up so. */
 void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence);
 /* Send that release of the hold until it is answered, and not refused, for as long as the client is
- * open: it says what became of a call. Takes the request over. False: there is no memory, or no
- * thread. */
+ * open: it says what became of a call. Takes the request over, or leaves it empty; without memory
+ * or a thread the hold is only undone. False: the client is closed, and hf_undo_now() has to
+ * follow. */
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request);
 /* Hand on a lock that was left free with more of its queue to skip. */
 void hf_kick_locked(hf_client *client, hf_names *names);
