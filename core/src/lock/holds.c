@@ -571,8 +571,7 @@ hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len,
     if (status != HF_OK)
         return status;
     int64_t now = hf_now();
-    status = HF_ENOTHELD;
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     HF_EACH(at, &client->table->holds) {
         const hf_hold *hold = HF_OF(hf_hold, item, at);
         if (!hold->kept || hold->owner_length != owner_len ||
@@ -580,13 +579,10 @@ hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len,
             hf_hold_state_now(hold, now) != HF_STATE_HELD)
             continue;
         *name_len_out = hold->names->length;
-        status = hold->names->length <= capacity ? HF_OK : HF_EINVAL;
-        if (status == HF_OK)
-            memcpy(name, hold->names->data, hold->names->length);
-        break;
+        if (hold->names->length > capacity)
+            return hf_fail(HF_EINVAL, "the buffer is too small for the name");
+        memcpy(name, hold->names->data, hold->names->length);
+        return HF_OK;
     }
-    hf_client_unlock(client);
-    if (status == HF_ENOTHELD)
-        return hf_fail(status, "this owner has nothing to release");
-    return status == HF_OK ? HF_OK : hf_fail(status, "the buffer is too small for the name");
+    return hf_fail(HF_ENOTHELD, "this owner has nothing to release");
 }

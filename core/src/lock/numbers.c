@@ -293,23 +293,20 @@ hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats *stats
         return status;
     if (name == NULL || name_len_out == NULL)
         return hf_fail(HF_EINVAL, "name or name_len_out is NULL");
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     const struct hf_numbers *numbers = client->numbers;
     int64_t count = numbers->count;
     const hf_tally *tally = index < 0 || index > count ? NULL
                             : index == 0               ? &numbers->rest
                                                        : numbers->named[index - 1];
-    hf_stats found = tally != NULL ? tally->stats : (hf_stats){0};
-    hf_client_unlock(client);
     if (tally == NULL)
         return hf_fail(HF_EINVAL, "there is no name %lld: this client counts %lld names apart",
                        (long long)index, (long long)count);
-    /* A tally and its name last as long as the client. */
     *name_len_out = tally->names != NULL ? tally->names->length : 0;
     if (*name_len_out > capacity)
         return hf_fail(HF_EINVAL, "the buffer is too small for the name");
     if (tally->names != NULL)
         memcpy(name, tally->names->data, tally->names->length);
-    hf_struct_tell(stats, &found, sizeof *stats);
+    hf_struct_tell(stats, &tally->stats, sizeof *stats);
     return HF_OK;
 }

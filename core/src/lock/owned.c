@@ -16,20 +16,17 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
         status = hf_lock_choose_owner(lock, owner, owner_len, true, &chosen);
     if (status != HF_OK)
         return status;
-    hf_client_lock(client);
+    HF_HOLDING_CLIENT(client);
     hf_hold *hold = hf_table_next_locked(client, lock->names, &chosen.holder, NULL);
-    if (hold != NULL) {
-        hf_hold_grab(hold);
-        hold->kept = hold->kept && !take;
+    if (hold == NULL) {
+        status = hf_client_check(client); /* was it the close that released it? */
+        return status != HF_OK ? status
+                               : hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
+                                         hf_names_quoted(lock->names));
     }
-    hf_client_unlock(client);
-    *hold_out = hold;
-    if (hold != NULL)
-        return HF_OK;
-    status = hf_client_check(client); /* was it the close that released it? */
-    if (status != HF_OK)
-        return status;
-    return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner", hf_names_quoted(lock->names));
+    hold->kept = hold->kept && !take;
+    *hold_out = hf_hold_grab(hold);
+    return HF_OK;
 }
 
 hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
