@@ -27,10 +27,7 @@ const char *const hf_libssl_names[] = {
 };
 
 /* A thread can only name itself. */
-static void give_name(pthread_t thread, const char *name) {
-    (void)thread;
-    (void)name;
-}
+static void give_name(pthread_t thread) { (void)thread; }
 
 int hf_socket_new(int family) {
     int on = 1, fd = socket(family, SOCK_STREAM, 0);
@@ -56,7 +53,7 @@ enum { CLOCK = CLOCK_BOOTTIME, KEEP_IDLE = TCP_KEEPIDLE };
 
 const char *const hf_libssl_names[] = {"libssl.so.3", "libssl.so.1.1", NULL};
 
-static void give_name(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }
+static void give_name(pthread_t thread) { pthread_setname_np(thread, "holdfast"); }
 
 /* Our send(2) leaves SIGPIPE out. */
 int hf_socket_new(int family) {
@@ -120,10 +117,10 @@ static int run_thread(pthread_t *thread, int state, void *(*run)(void *), void *
     return error;
 }
 
-int hf_thread_run(pthread_t *thread, const char *name, void *(*run)(void *), void *argument) {
+int hf_thread_run(pthread_t *thread, void *(*run)(void *), void *argument) {
     int error = run_thread(thread, PTHREAD_CREATE_JOINABLE, run, argument);
     if (error == 0)
-        give_name(*thread, name);
+        give_name(*thread);
     return error;
 }
 

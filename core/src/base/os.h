@@ -29,9 +29,9 @@ bool hf_random(void *bytes, size_t count);
 
 /* ---------------------------------------------------------------- Threads */
 
-/* Run the function on a thread of that name, to be joined, which receives no signals: the program's
- * are for the program's threads. Answers 0, or an errno. */
-int hf_thread_run(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+/* Run the function on a thread with our name, to be joined, which receives no signals: the
+ * program's are for the program's threads. Answers 0, or an errno. */
+int hf_thread_run(pthread_t *thread, void *(*run)(void *), void *argument);
 /* The same, detached and without a name. False: no thread. */
 bool hf_detach(void *(*run)(void *), void *argument);
 

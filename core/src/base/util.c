@@ -41,9 +41,8 @@ const char *hf_status_name(hf_status status) {
         "HF_ECLOSED",  "HF_EFORKED",  "HF_EREPLICAS", "HF_EDONE",     "HF_EDEADLOCK",
         "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",  "HF_ELIMIT",
     };
-    if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
-        return "HF_E?";
-    return names[status];
+    bool known = status >= 0 && (size_t)status < sizeof names / sizeof *names;
+    return known ? names[status] : "HF_E?";
 }
 
 void hf_explain(const char *format, ...) {

@@ -287,7 +287,7 @@ static void close_masters(hf_client *client, bool release) {
     closing all[HF_MASTERS_MAX];
     for (size_t i = 0; i < quorum->count; i++) {
         all[i] = (closing){.client = quorum->masters[i].client, .release = release};
-        all[i].runs = hf_thread_run(&all[i].thread, "holdfast", run_close, &all[i]) == 0;
+        all[i].runs = hf_thread_run(&all[i].thread, run_close, &all[i]) == 0;
     }
     for (size_t i = 0; i < quorum->count; i++)
         if (all[i].runs)

@@ -18,7 +18,7 @@ hf_status hf_thread_start_locked(hf_client *client) {
     if (client->wake.fd < 0 || (client->clock_fd < 0 && !hf_clock_open(&client->clock_fd)))
         return hf_fail(HF_ENOMEM, "no file descriptor for the background thread: %s",
                        strerror(errno));
-    int error = hf_thread_run(&client->thread, "holdfast", client->run, client);
+    int error = hf_thread_run(&client->thread, client->run, client);
     if (error != 0)
         return hf_fail(HF_ENOMEM, "the background thread cannot be started: %s", strerror(error));
     client->started = true;

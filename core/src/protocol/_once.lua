@@ -12,10 +12,6 @@ local kind = record and sub(record, 33, 33)
 local function written_by(id, fence)
   return record and sub(record, 1, 32) == id and sub(record, 34, 49) == fence
 end
--- As an answer: what was written, and its ms.
-local function whole()
-  return { record, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' }, call('PTTL', R)
-end
 
 -- Write another record in its place; ms: 0 never ends. All or nothing; answers the server's error.
 local function write(id, which, fence, terms, owner, note, bytes, ms)

@@ -26,8 +26,7 @@ local own = kind == 'b' and written_by(id, fence)
 local theirs = record and sub(record, 74, 138)
 if record and not own
   and not (kind == 'r' and (theirs == terms or find(theirs, '%-', 2) or find(terms, '%-', 2))) then
-  local what, stays = whole()
-  return { now, 0, 5, what, stays }
+  return { now, 0, 5, { record, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' }, call('PTTL', R) }
 end
 -- Also for a copy, so that there is something to WAIT for.
 err = write(id, 'b', fence, terms, owner, note, ms > 0 and ARGV[4] or '', 0)
