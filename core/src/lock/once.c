@@ -209,7 +209,6 @@ const void *hf_hold_result(const hf_hold *hold, size_t *result_len_out) {
 hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info) {
     if (hold == NULL || info == NULL || info->size < sizeof info->size)
         return hf_fail(HF_EINVAL, "a handle is NULL, or hf_once_info.size is not set");
-    bool known = hold->once != NULL && hold->once->known;
-    hf_once_tell(known ? &hold->once->record : NULL, info);
+    hf_once_tell(hold->once != NULL && hold->once->known ? &hold->once->record : NULL, info);
     return HF_OK;
 }

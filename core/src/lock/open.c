@@ -227,8 +227,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
 /* ---------------------------------------------------------------- Closing */
 
 static void end_holds_locked(hf_client *client, hf_list *ended) {
-    hf_list *left = hf_undo_left_locked(client);
-    for (hf_item *at; (at = hf_list_take_first(left)) != NULL;) {
+    for (hf_item *at; (at = hf_list_take_first(hf_undo_left_locked(client))) != NULL;) {
         hf_hold *hold = HF_OF(hf_hold, undo, at);
         if (hf_hold_is_listed(hold))
             hf_hold_drop(hold); /* and is released with the others */

@@ -141,8 +141,7 @@ void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
 }
 
 void hf_queue_recheck_all_locked(hf_client *client) {
-    const hf_index *queues = &client->waiting->queues;
-    for (hf_entry *at = NULL; (at = hf_index_after(queues, at)) != NULL;)
+    for (hf_entry *at = NULL; (at = hf_index_after(&client->waiting->queues, at)) != NULL;)
         ask_all_again(QUEUE(at));
 }
 

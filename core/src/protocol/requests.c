@@ -153,7 +153,6 @@ static bool is_heavy(const hf_ask *ask) { return ask->mode == HF_MODE_SHARED && 
  * "hf:<client>", or "hf:{tag}:<client>" in a cluster. */
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     char head[2 * HF_ID_LENGTH + 2 + 3 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
-    bool shared = ask->mode == HF_MODE_SHARED;
     /* The client itself ends a longer wait. */
     bool ends = ask->timeout_ms > 0 && ask->timeout_ms <= SHORT_MAX - ask->ahead_ms;
     int64_t timeout_ms = ends ? ask->timeout_ms + ask->ahead_ms : 0;
@@ -163,7 +162,7 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     to = put_column(to, timeout_ms, SHORT_DIGITS);
     *to++ = is_heavy(ask) ? 'w' : modes[ask->mode];
     to = put_column(to, on_the_wire(ask->lease_ms), LEASE_DIGITS);
-    if (shared)
+    if (ask->mode == HF_MODE_SHARED)
         to = put_column(to, ask->permits, SHORT_DIGITS);
     if (is_heavy(ask))
         to = put_column(to, ask->weight, SHORT_DIGITS);
