@@ -69,7 +69,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->terms.lease_ms,
-                      hf_lock_renews(lock, &chosen));
+                      chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : lock->terms.renew);
     if (caller->once && !hf_once_configure(hold, caller->print, most)) {
         hf_hold_drop(hold);
         return hf_fail(HF_ENOMEM, "no memory");
@@ -91,9 +91,9 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
 
 /* ------------------------------------------------------------- How it ends */
 
-static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, const char *holder) {
+static hf_status explain_timeout(const hf_op *op, const char *holder) {
     return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
-                   hf_names_quoted(names), (long long)timeout_ms,
+                   hf_names_quoted(op->hold->names), (long long)op->timeout_ms,
                    *holder != '\0' ? ", at last by " : "", holder);
 }
 
@@ -121,14 +121,13 @@ static hf_status outcome_of(const hf_op *op, hf_status status) {
 static void explain_outcome(const hf_op *op, hf_status status) {
     if (status == HF_OK || status == HF_EDONE || op->explained)
         return;
-    const hf_names *names = op->hold->names;
-    const char *lock = hf_names_quoted(names);
+    const char *lock = hf_names_quoted(op->hold->names);
     switch (status) {
     case HF_EBUSY:
         hf_fail(status, "lock %s is held by another owner", lock);
         break;
     case HF_ETIMEOUT:
-        explain_timeout(names, op->timeout_ms, "");
+        explain_timeout(op, "");
         break;
     case HF_EINTR:
         hf_fail(status, "a signal ended the wait");
@@ -212,7 +211,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     if (kept)
         explain_kept(op, holder, look.ttl_ms);
     else
-        explain_timeout(op->hold->names, op->timeout_ms, holder);
+        explain_timeout(op, holder);
     return true;
 }
 
@@ -251,7 +250,7 @@ static void end_here(hf_op *op, hf_status why) {
 static bool enter_locked(hf_op *op, int64_t pause_ms) {
     if (!hf_op_enter_locked(op))
         return false;
-    bool may_be_free = hf_op_is_alone(op) && !op->answered && pause_ms == 0 &&
+    bool may_be_free = op->queue->ops.count == 1 && !op->answered && pause_ms == 0 &&
                        !hf_grants_come(&hf_op_client(op)->links, op->hold->names);
     if ((op->tries || may_be_free) && !hf_op_try_locked(op, op->tries))
         return false;
@@ -738,11 +737,6 @@ static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) 
     return op;
 }
 
-static bool begin_started_locked(hf_op *op, int64_t pause_ms) {
-    return op->hold->client->quorum != NULL ? op->hold->client->quorum->ways->begin(op, pause_ms)
-                                            : enter_locked(op, pause_ms);
-}
-
 hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
                                   const hf_op *with, hf_op **op_out) {
     hf_client *client = hold->client;
@@ -751,7 +745,9 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
         return status;
     memcpy(hold->id + HF_ID_LENGTH / 2, hold->tag, strlen(hold->tag));
     hf_op *op = new_started(hold, timeout_ms, with);
-    if (op == NULL || !begin_started_locked(op, pause_ms)) {
+    bool begun = op != NULL && (client->quorum != NULL ? client->quorum->ways->begin(op, pause_ms)
+                                                       : enter_locked(op, pause_ms));
+    if (!begun) {
         if (op != NULL) {
             hf_op_leave_locked(op);
             hf_op_free_locked(op);

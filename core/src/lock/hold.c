@@ -361,11 +361,9 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
     { .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released }
 
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
-    if (hold == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
     operation mine = RELEASE_OF(hold);
     mine.left = left;
-    hf_status status = hf_client_check(hold->client);
+    hf_status status = hf_client_check(hold != NULL ? hold->client : NULL);
     return status == HF_OK ? perform(&mine, number) : status;
 }
 
@@ -459,12 +457,8 @@ void hf_hold_last_request(hf_request *request, const hf_hold *hold) {
 }
 
 static hf_status check_held(const hf_hold *hold) {
-    if (hold == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(hold->client);
-    if (status != HF_OK)
-        return status;
-    return hf_hold_explain_state(hold, hf_hold_state(hold), HF_HOW_LOST);
+    hf_status status = hf_client_check(hold != NULL ? hold->client : NULL);
+    return status == HF_OK ? hf_hold_explain_state(hold, hf_hold_state(hold), HF_HOW_LOST) : status;
 }
 
 static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint32_t flags) {
@@ -765,9 +759,8 @@ static void settled(void *context, hf_status status) {
         return;
     }
     *mine->why = *hf_error_last();
-    int *word = &mine->settled;
-    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
-    hf_wake(word);
+    __atomic_store_n(&mine->settled, 1, __ATOMIC_RELEASE);
+    hf_wake(&mine->settled); /* the address alone: it may be gone */
 }
 
 /* HF_OK: it may be over, and gone, by now. */
@@ -1002,10 +995,6 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     status = hf_hold_note(hold, note, note_length);
-    if (status != HF_OK) {
-        hf_hold_drop(hold);
-        return status;
-    }
     hf_lock_configure(lock, hold, lock->terms.lease_ms, lock->terms.renew);
     hold->terms.replicas = 0; /* only an acquire waits for them */
     memcpy(hold->id, of.id, sizeof of.id);
@@ -1013,7 +1002,8 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hold->out = 1; /* what the other process sent is not known here */
     hf_hold_begin(hold, of.fence, hf_now(), 0);
     hf_validity_extends(&hold->validity, HF_LEASE_MAX);
-    status = adopt(hold);
+    if (status == HF_OK)
+        status = adopt(hold);
     if (status == HF_OK)
         *hold_out = hold;
     else

@@ -80,7 +80,7 @@ static bool take_text(hf_hold *hold, const hf_hold *outer) {
     return true;
 }
 
-static hf_hold *copy(hf_client *client, const hf_hold *hold) {
+hf_hold *hf_hold_like(hf_client *client, const hf_hold *hold) {
     hf_hold *made = hf_hold_new(client, hold->names, hold->owner, hold->owner_length);
     if (made == NULL)
         return NULL;
@@ -94,10 +94,8 @@ static hf_hold *copy(hf_client *client, const hf_hold *hold) {
     return made;
 }
 
-hf_hold *hf_hold_like(const hf_hold *hold) { return copy(hold->client, hold); }
-
 hf_hold *hf_hold_for(hf_client *client, const hf_hold *hold) {
-    hf_hold *made = copy(client, hold);
+    hf_hold *made = hf_hold_like(client, hold);
     if (made == NULL)
         return NULL;
     made->terms.reentrant = made->terms.whole = false;
@@ -123,9 +121,9 @@ hf_hold *hf_hold_grab(hf_hold *hold) {
 }
 
 void hf_hold_drop(hf_hold *hold) {
-    hf_client *client = hold->client;
-    if (__atomic_sub_fetch(&hold->references, 1, __ATOMIC_ACQ_REL) > 0)
+    if (hold == NULL || __atomic_sub_fetch(&hold->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    hf_client *client = hold->client;
     if (hold->equipped)
         hf_timer_unreserve(&client->timers);
     hf_names_drop(hold->names);
@@ -283,16 +281,13 @@ hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WH
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
     HF_MARK("H19");
-    if (hold->terms.mode == HF_MODE_SHARED)
-        return hf_fail(HF_EDEADLOCK,
-                       "lock %s is held shared by the owner that asks for a heavier hold of it: "
-                       "two that did so would wait for each other; release the lighter hold first",
-                       hf_names_quoted(hold->names));
+    bool heavier = hold->terms.mode == HF_MODE_SHARED;
     return hf_fail(
         HF_EDEADLOCK,
-        "lock %s is held shared by the owner that asks for it exclusively: two that did so "
-        "would wait for each other; release the shared hold first",
-        hf_names_quoted(hold->names));
+        "lock %s is held shared by the owner that asks for %s: two that did so would wait "
+        "for each other; release the %s hold first",
+        hf_names_quoted(hold->names), heavier ? "a heavier hold of it" : "it exclusively",
+        heavier ? "lighter" : "shared");
 }
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {

@@ -111,13 +111,13 @@ static inline const char *hf_hold_text(const hf_hold *hold, size_t *length) {
     return hold->text != NULL ? hold->text : hold->owner;
 }
 /* Another with the same owner and options, which has not been acquired. NULL: no memory. */
-hf_hold *hf_hold_like(const hf_hold *hold);
+hf_hold *hf_hold_like(hf_client *client, const hf_hold *hold);
 /* A vote for it, at the master of that client. NULL: no memory. */
 hf_hold *hf_hold_for(hf_client *client, const hf_hold *hold);
 /* All the memory that it will ever need, before it is acquired: then it can be kept. */
 hf_status hf_hold_equip_locked(hf_hold *hold);
 hf_hold *hf_hold_grab(hf_hold *hold);
-/* With the mutex, the hold must not be the last to know its client. */
+/* With the mutex, the hold must not be the last to know its client. NULL is allowed. */
 void hf_hold_drop(hf_hold *hold);
 
 /* It is held from now on, by an answer to what was sent then or a grant that began then. */

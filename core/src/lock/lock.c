@@ -66,11 +66,6 @@ hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
     return HF_OK;
 }
 
-static hf_status check_switches(const hf_lock_options *options) {
-    hf_status status = hf_check_switch(options->reentrant, "reentrant");
-    return status == HF_OK ? hf_check_switch(options->heal, "heal") : status;
-}
-
 static hf_status check_mode(const hf_lock_options *options) {
     if (options->mode != HF_EXCLUSIVE && options->mode != HF_SHARED)
         return hf_fail(HF_EINVAL, "mode is %d: it takes HF_EXCLUSIVE or HF_SHARED",
@@ -129,7 +124,9 @@ static hf_status check_options(const hf_client *client, hf_lock_options *options
     if (status == HF_OK)
         status = hf_check_note(options->note, options->note_len);
     if (status == HF_OK)
-        status = check_switches(options);
+        status = hf_check_switch(options->reentrant, "reentrant");
+    if (status == HF_OK)
+        status = hf_check_switch(options->heal, "heal");
     if (status != HF_OK || options->replicas == 0)
         return status;
     return hf_check_replicas(options->lease_ms, &options->replica_timeout_ms);

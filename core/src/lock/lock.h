@@ -26,9 +26,6 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
 
 /* The lease and the renewal of one acquire. HF_EINVAL. */
 hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options);
-static inline bool hf_lock_renews(const hf_lock *lock, const hf_acquire_options *options) {
-    return options->renew != HF_DEFAULT ? options->renew == HF_ON : lock->terms.renew;
-}
 hf_status hf_check_note(const void *note, size_t length);
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);

@@ -201,6 +201,10 @@ static void watch_timeout_locked(hf_client *client, const hf_counting *counting,
 
 /* ---------------------------------------------------------------- Counting */
 
+static int64_t *count_at(hf_stats *stats, size_t at) {
+    return (int64_t *)(void *)((char *)stats + at);
+}
+
 /* The count of that outcome of an acquire. */
 static int64_t *outcome_of(hf_stats *stats, hf_status status) {
     static const size_t counts[] = {
@@ -218,8 +222,7 @@ static int64_t *outcome_of(hf_stats *stats, hf_status status) {
         [HF_ECONNECT] = offsetof(hf_stats, unreachable),
     };
     bool known = (size_t)status < sizeof counts / sizeof *counts && counts[status] != 0;
-    return (int64_t *)(void *)((char *)stats +
-                               (known ? counts[status] : offsetof(hf_stats, failed)));
+    return count_at(stats, known ? counts[status] : offsetof(hf_stats, failed));
 }
 
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
@@ -253,14 +256,9 @@ void hf_count_loss_locked(hf_tally *tally, int cause) {
 #define FIRST offsetof(hf_stats, held)
 _Static_assert((sizeof(hf_stats) - FIRST) % sizeof(int64_t) == 0, "counts are int64_t");
 
-static void add(hf_stats *sum, const hf_stats *stats) {
-    for (size_t at = FIRST; at < sizeof *sum; at += sizeof(int64_t)) {
-        int64_t one, other;
-        memcpy(&one, (const char *)sum + at, sizeof one);
-        memcpy(&other, (const char *)stats + at, sizeof other);
-        one += other;
-        memcpy((char *)sum + at, &one, sizeof one);
-    }
+static void add(hf_stats *sum, hf_stats *stats) {
+    for (size_t at = FIRST; at < sizeof *sum; at += sizeof(int64_t))
+        *count_at(sum, at) += *count_at(stats, at);
 }
 
 static hf_status check_reader(const hf_client *client, const hf_stats *stats) {

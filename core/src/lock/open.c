@@ -136,9 +136,8 @@ static hf_status open_master(const char *url, const hf_client_options *options, 
     hf_client_options chosen = *options;
     hf_address address;
     hf_status status = hf_address_parse(url, &address);
-    if (status != HF_OK)
-        return status;
-    status = hf_address_pick(&address, at);
+    if (status == HF_OK)
+        status = hf_address_pick(&address, at);
     if (status != HF_OK) {
         hf_address_free(&address);
         return status;

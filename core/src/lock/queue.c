@@ -251,8 +251,6 @@ bool hf_op_has_twin_locked(const hf_op *op) {
     return op->queue != NULL && hf_op_client(op)->waiting->owners[op->owner] > 1;
 }
 
-bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
-
 /* ----------------------------------------------------------- Expectations */
 
 void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at) {

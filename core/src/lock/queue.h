@@ -37,8 +37,6 @@ void hf_queue_drop_locked(hf_queue *queue);
 hf_ask hf_op_ask(const hf_op *op);
 /* Does its owner wait here with another op? */
 bool hf_op_has_twin_locked(const hf_op *op);
-/* Does nothing else of this client wait for that lock? */
-bool hf_op_is_alone(const hf_op *op);
 
 /* The queue asks by then: each of its ops may know best when the lock is free. */
 void hf_queue_ask_by_locked(hf_queue *queue, int64_t due);

@@ -203,8 +203,7 @@ typedef struct group {
 static void free_group_locked(group *mine) {
     hf_client *client = hf_client_keep(mine->client);
     for (size_t i = 0; i < mine->count; i++) {
-        if (mine->holds[i] != NULL)
-            hf_hold_drop(mine->holds[i]);
+        hf_hold_drop(mine->holds[i]);
         hf_news_free(mine->news[i]);
     }
     free(mine);
@@ -274,7 +273,7 @@ static hf_status next_locked(group *mine, int64_t pause_ms) {
 /* Begin again, with holds like the earlier ones. */
 static hf_status begin_again_locked(group *mine) {
     for (size_t i = 0; i < mine->count; i++) {
-        hf_hold *hold = hf_hold_like(mine->holds[i]);
+        hf_hold *hold = hf_hold_like(mine->client, mine->holds[i]);
         if (hold == NULL)
             return hf_fail(HF_ENOMEM, "no memory");
         hf_hold_drop(mine->holds[i]);

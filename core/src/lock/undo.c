@@ -35,10 +35,7 @@ typedef struct undo_task {
     char id[HF_ID_LENGTH];
 } undo_task;
 
-static void drop_undo(hf_task *task) {
-    if (HF_OF(undo_task, task, task)->hold != NULL)
-        hf_hold_drop(HF_OF(undo_task, task, task)->hold);
-}
+static void drop_undo(hf_task *task) { hf_hold_drop(HF_OF(undo_task, task, task)->hold); }
 
 /* NULL: no memory, or no thread that sends it. This thread's message stays. */
 static hf_task *new_task(hf_client *client, hf_names *names,

@@ -591,12 +591,10 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
 static void finished(hf_links *links, const char *id) {
     hf_client *client = HF_OF(hf_client, links, links);
     const hf_op *op = hf_op_find_locked(client, id);
-    if (op != NULL) {
+    if (op != NULL)
         hf_queue_recheck_locked(client, op->hold->names);
-        return;
-    }
-    /* It waits no more, and which lock that was is not known. */
-    hf_queue_recheck_all_locked(client);
+    else /* it waits no more, and which lock that was is not known */
+        hf_queue_recheck_all_locked(client);
 }
 
 static void changed(hf_links *links, hf_channel *channel) {
@@ -630,12 +628,9 @@ static void deaf(hf_links *links, hf_link *link) {
 static void moved(hf_links *links, hf_channel *channel, hf_link *from) {
     HF_EACH(at, &channel->users) {
         hf_thread_timer_locked(HF_OF(hf_client, links, links), &QUEUE_AT(at)->timer, 0);
-        HF_EACH(place, &QUEUE_AT(at)->ops) {
-            hf_op *op = HF_OP_AT(place);
-            if (op->link != from)
-                continue;
-            hf_op_move_locked(op, channel->link);
-        }
+        HF_EACH(place, &QUEUE_AT(at)->ops)
+        if (HF_OP_AT(place)->link == from)
+            hf_op_move_locked(HF_OP_AT(place), channel->link);
     }
 }
 
