@@ -157,11 +157,6 @@ static hf_status list_won_locked(hf_hold *hold, bool keep) {
 /* Something of it may be on the server. */
 static bool is_there(const hf_op *op) { return op->score > 0 || op->hold->out > 0; }
 
-/* A timeout asks in any case: the answer names the holder. */
-static bool must_ask(const hf_op *op, hf_status why) {
-    return is_there(op) || (why == HF_ETIMEOUT && op->answered);
-}
-
 /* What takes it out of the queue. A cancel, when its time is up, leaves alone what it was granted
  * just before, so that a late copy of it does no harm. */
 static void leave_request(hf_request *request, hf_op *op, hf_status why) {
@@ -235,12 +230,16 @@ static void left_locked(hf_op *op, hf_status why, hf_status status, const redisR
     }
 }
 
-/* End the op without a request: the server has nothing of it. */
-static void end_here(hf_op *op, hf_status why) {
-    if (why == HF_ETIMEOUT && !op->answered && op->link != NULL)
+/* End the op without a request, if the server has nothing of it. False: it must be asked; after a
+ * timeout also for the holder. */
+static bool end_here(hf_op *op, hf_status why) {
+    if (is_there(op) || (why == HF_ETIMEOUT && op->answered))
+        return false;
+    if (why == HF_ETIMEOUT && op->link != NULL)
         hf_op_fail_locked(op, hf_link_explain(&hf_op_client(op)->links, op->link));
     else
         hf_op_finish_locked(op, why);
+    return true;
 }
 
 /* ----------------------------------------------------------- By the keeper */
@@ -282,10 +281,8 @@ static void left(hf_task *task, hf_status status, const redisReply *reply) {
 /* Have the keeper take the op out of the queue, after its time or a cancel. */
 static void withdraw_op(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
-    if (!must_ask(op, why)) {
-        end_here(op, why);
+    if (end_here(op, why))
         return;
-    }
     hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, left, NULL);
     if (task == NULL) {
         hf_fail(HF_ENOMEM, "no memory");
@@ -418,10 +415,8 @@ static void leave_queue_locked(acquiring *call, hf_status why) {
     hf_op *op = &call->op;
     hf_request request;
     hf_answer answer;
-    if (!must_ask(op, why)) {
-        end_here(op, why);
+    if (end_here(op, why))
         return;
-    }
     leave_request(&request, op, why);
     hf_client_unlock(client);
     hf_status status =
