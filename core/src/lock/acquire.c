@@ -451,12 +451,11 @@ static hf_status queue_locked(acquiring *call) {
 
 /* Pause after a grant that came too late: the new master may not be known yet. */
 static hf_status pause_locked(acquiring *call) {
-    int64_t ms = hf_jitter(MISSED_MIN_MS, MISSED_MAX_MS);
-    int64_t left_ms = hf_until(call->op.until, hf_now());
+    int64_t ms =
+        hf_earlier(hf_jitter(MISSED_MIN_MS, MISSED_MAX_MS), hf_until(call->op.until, hf_now()));
     call->op.missed = false;
     hf_client_unlock(call->client);
-    hf_status status =
-        hf_client_sleep(call->client, ms < left_ms ? ms : left_ms, call->interruptible);
+    hf_status status = hf_client_sleep(call->client, ms, call->interruptible);
     hf_client_lock(call->client);
     return status;
 }

@@ -85,9 +85,9 @@ static int64_t pause_after(const hf_op *op, int64_t ttl_ms, const hf_standing *m
         int64_t ms = hf_jitter(POLL_MIN_MS, POLL_MAX_MS);
         return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
     }
-    int64_t longest = lease_ms == HF_NEVER || lease_ms > RECHECK_MS ? RECHECK_MS
-                      : lease_ms < RECHECK_MIN_MS                   ? RECHECK_MIN_MS
-                                                                    : lease_ms;
+    int64_t longest = lease_ms == HF_NEVER
+                          ? RECHECK_MS
+                          : hf_later(RECHECK_MIN_MS, hf_earlier(lease_ms, RECHECK_MS));
     int64_t ms = ttl_ms < 0 || ttl_ms > longest ? longest : ttl_ms + 1;
     ms += hf_jitter(0, 2 * (mine->rank < 200 ? mine->rank : 200) + 2);
     return ms < longest ? ms : longest - hf_jitter(0, longest / 8);
@@ -303,9 +303,8 @@ static hf_ask ask_of(hf_op *op, bool wait) {
     hf_ask ask = hf_op_ask(op);
     if (!wait)
         ask.channel = NULL;
-    op->hold->floor = hf_table_floor_locked(hf_op_client(op), op->hold->names);
-    if (op->hold->floor < op->hold->vote_floor)
-        op->hold->floor = op->hold->vote_floor;
+    op->hold->floor =
+        hf_later(hf_table_floor_locked(hf_op_client(op), op->hold->names), op->hold->vote_floor);
     return ask;
 }
 
@@ -554,8 +553,7 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         return;
     }
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
-    bool stepped = gap_us > STEP_US || gap_us < -STEP_US;
-    if (link->pair_sent == 0 || stepped) {
+    if (link->pair_sent == 0 || gap_us > STEP_US || gap_us < -STEP_US) {
         /* Nothing to tell its age by: ask. */
         op->epoch = 0;
         hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
@@ -583,7 +581,7 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     HF_MARK("H36");
     int64_t now = hf_now(), left_ms = hf_until(op->early.deadline, now) / 2;
     ms = 2 * link->trip_ms + EARLY_MS;
-    op->early.until = hf_after(now, ms < left_ms ? ms : left_ms);
+    op->early.until = hf_after(now, hf_earlier(ms, left_ms));
     hf_queue_ask_by_locked(op->queue, op->early.until);
 }
 

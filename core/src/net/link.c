@@ -340,8 +340,7 @@ static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_ta
     int64_t usual = 2 * link->trip_ms + 1;
     if (task->answer_ms == 0)
         return most;
-    return hf_earlier(most,
-                      hf_after(task->sent_at, task->answer_ms > usual ? task->answer_ms : usual));
+    return hf_earlier(most, hf_after(task->sent_at, hf_later(task->answer_ms, usual)));
 }
 
 static bool may_send(const hf_link *link) {
@@ -460,8 +459,7 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
 
 /* By when the keeper must have a connection. */
 static int64_t patience(const hf_link *link) {
-    int64_t usual = 2 * link->trip_ms + 1;
-    return hf_after(link->short_since, usual > SHORT_MS ? usual : SHORT_MS);
+    return hf_after(link->short_since, hf_later(2 * link->trip_ms + 1, SHORT_MS));
 }
 
 /* Have one of the pool's, or a new one. Its calls are over soon, so that it is worth to wait; but
