@@ -535,7 +535,7 @@ void hf_address_free(hf_address *address) {
     memset(address, 0, sizeof *address);
 }
 
-hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
+hf_status hf_address_make(const hf_address *original, const char *host, int port,
                           hf_address *address) {
     *address = *original;
     address->kind = HF_SERVER;
@@ -544,10 +544,9 @@ hf_status hf_address_make(const hf_address *original, const char *host, int port
     address->path = NULL;
     address->port = port;
     address->host = strdup(host);
-    address->name = name != NULL ? strdup(name) : NULL;
     address->shown =
         address->host != NULL ? show(address, original->tls ? "rediss" : "redis") : NULL;
-    if (address->shown != NULL && (name == NULL || address->name != NULL))
+    if (address->shown != NULL)
         return HF_OK;
     hf_address_unmake(address);
     return hf_fail(HF_ENOMEM, "no memory");
@@ -555,7 +554,6 @@ hf_status hf_address_make(const hf_address *original, const char *host, int port
 
 void hf_address_unmake(hf_address *address) {
     free(address->host);
-    free(address->name);
     free(address->shown);
     memset(address, 0, sizeof *address);
 }

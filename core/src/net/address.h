@@ -27,7 +27,6 @@ typedef struct hf_address {
     bool tls;
     int32_t verify;               /* HF_OFF: neither the chain nor the host's name */
     char *ca, *certificate, *key; /* files, or NULL */
-    char *name;                   /* the certificate's name, if it is not the host's; or NULL */
 
     hf_client_options options; /* those of the URL; hf_address_options() completes them */
     char *client_name;         /* of the URL, or NULL */
@@ -51,10 +50,9 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
 /* Make the address of a quorum that of one of its masters. HF_ENOMEM. */
 hf_status hf_address_pick(hf_address *address, size_t at);
 
-/* The same log-in and TLS at another place. name: the certificate's name, or NULL for the host's.
- * The address borrows from the original, which must outlive it; hf_address_unmake() frees the
- * rest. */
-hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
+/* The same log-in and TLS at another place. The address borrows from the original, which must
+ * outlive it; hf_address_unmake() frees the rest. */
+hf_status hf_address_make(const hf_address *original, const char *host, int port,
                           hf_address *address);
 void hf_address_unmake(hf_address *address);
 

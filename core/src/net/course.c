@@ -70,11 +70,6 @@ static hf_step splits(hf_course *course) {
     return step;
 }
 
-static hf_step refused_by_server(const hf_outcome *outcome) {
-    return outcome->insists ? (hf_step){.what = HF_STEP_AGAIN, .pause_ms = INSIST_MS}
-                            : (hf_step){.what = HF_STEP_FAIL};
-}
-
 static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
     switch (outcome->after) {
     case HF_AFTER_LOAD:
@@ -94,7 +89,8 @@ static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
         HF_MARK("H9");
         break;
     default:
-        return refused_by_server(outcome);
+        return outcome->insists ? (hf_step){.what = HF_STEP_AGAIN, .pause_ms = INSIST_MS}
+                                : (hf_step){.what = HF_STEP_FAIL};
     }
     return later_anywhere(course, outcome);
 }

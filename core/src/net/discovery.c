@@ -270,9 +270,10 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
 
 /* version: the node's, from before its address was looked up. */
 static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
-                            const hf_address *address, int needs, int64_t deadline,
+                            const hf_address *address, int64_t deadline,
                             hf_connection **connection_out) {
     hf_connection *connection;
+    int needs = discovery->address.kind == HF_SENTINEL ? HF_NEEDS_MASTER : HF_NEEDS_SERVER;
     *connection_out = NULL;
     hf_status status = hf_login_open(address, discovery->tls, needs, deadline, &connection);
     if (status != HF_OK)
@@ -291,7 +292,7 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
 static hf_status node_address(hf_discovery *discovery, int node, hf_address *address) {
     HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->map->nodes[node];
-    return hf_address_make(&discovery->address, place->host, place->port, NULL, address);
+    return hf_address_make(&discovery->address, place->host, place->port, address);
 }
 
 static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
@@ -300,8 +301,7 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
     hf_status status = node_address(discovery, node, &address);
     if (status != HF_OK)
         return status;
-    status =
-        connect_at(discovery, node, version, &address, HF_NEEDS_SERVER, deadline, connection_out);
+    status = connect_at(discovery, node, version, &address, deadline, connection_out);
     hf_address_unmake(&address);
     return status;
 }
@@ -347,17 +347,13 @@ static hf_status too_late(const hf_discovery *discovery) {
     return hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
 }
 
-static hf_status open_sentinel(const hf_discovery *discovery, size_t which, int64_t deadline,
-                               hf_sentinel *sentinel) {
-    return hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, sentinel);
-}
-
 static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsigned version,
                                      int64_t share, int64_t deadline,
                                      hf_connection **connection_out) {
     hf_sentinel sentinel;
     hf_address master;
-    hf_status status = open_sentinel(discovery, which, share, &sentinel);
+    hf_status status =
+        hf_sentinel_open(&discovery->address, discovery->tls, which, share, &sentinel);
     if (status != HF_OK)
         return status;
     int64_t epoch;
@@ -366,8 +362,7 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     if (status != HF_OK)
         return status;
     if (believes(discovery, which, epoch) || is_named(discovery, &master))
-        status =
-            connect_at(discovery, 0, version, &master, HF_NEEDS_MASTER, deadline, connection_out);
+        status = connect_at(discovery, 0, version, &master, deadline, connection_out);
     else
         status = hf_fail(HF_ECONNECT, "%s: a sentinel has not heard of the last failover",
                          discovery->address.shown);
@@ -406,9 +401,8 @@ static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
     HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->watched;
-    bool named =
-        place->host != NULL && now < discovery->ask_all_at &&
-        hf_address_make(&discovery->address, place->host, place->port, NULL, master) == HF_OK;
+    bool named = place->host != NULL && now < discovery->ask_all_at &&
+                 hf_address_make(&discovery->address, place->host, place->port, master) == HF_OK;
     if (!named)
         discovery->ask_all_at = hf_after(now, ASK_ALL_MS);
     return named;
@@ -467,7 +461,7 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     if (is_named(discovery, master))
         return true;
     int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, &connection) != HF_OK)
+    if (connect_at(discovery, 0, version, master, deadline, &connection) != HF_OK)
         return false;
     hf_connection_close(connection);
     return true;
@@ -479,7 +473,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     hf_sentinel sentinel;
     hf_address master;
     int64_t epoch, deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (open_sentinel(discovery, which, deadline, &sentinel) != HF_OK)
+    if (hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, &sentinel) != HF_OK)
         return false;
     bool answered = false;
     hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
@@ -526,8 +520,7 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
     hf_address master;
     hf_status status;
     if (watched_master(discovery, &master)) {
-        status =
-            connect_at(discovery, 0, version, &master, HF_NEEDS_MASTER, deadline, connection_out);
+        status = connect_at(discovery, 0, version, &master, deadline, connection_out);
         hf_address_unmake(&master);
     } else {
         status = connect_by_sentinels(discovery, version, deadline, connection_out);
@@ -564,8 +557,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     else if (discovery->address.kind == HF_CLUSTER)
         status = connect_node(discovery, node, version, by, connection_out);
     else
-        status = connect_at(discovery, node, version, &discovery->address, HF_NEEDS_SERVER, by,
-                            connection_out);
+        status = connect_at(discovery, node, version, &discovery->address, by, connection_out);
     HF_HOLDING(&discovery->mutex);
     discovery->nodes[node].failed = discovery->nodes[node].failed || status != HF_OK;
     discovery->opened += status == HF_OK;

@@ -43,10 +43,9 @@ typedef struct hf_task {
     hf_request refused; /* and the request, in the place of which the question is */
     int64_t retry_at;   /* while it is delayed */
     int64_t sent_at, give_up_at;
-    bool urgent;   /* it is sent before those that wait */
-    bool given_up; /* after it was sent: only its answer is awaited */
-    bool
-        patient; /* it is given up no earlier than connect_timeout after the server's last answer */
+    bool urgent;       /* it is sent before those that wait */
+    bool given_up;     /* after it was sent: only its answer is awaited */
+    bool patient;      /* it is given up no earlier than connect_timeout after the last answer */
     int64_t answer_ms; /* how long its answer may take; 0: as long as that of any command */
     /* Called once, but for `unclear`, with the mutex held; or NULL. The reply is the link's, no
      * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is

@@ -191,8 +191,8 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
 
 /* Read all answers first, because a check may send another request. A server that hangs up has
  * mostly said why. */
-static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
-                        int64_t deadline) {
+hf_status hf_login_greet(hf_connection *connection, const hf_address *address, int needs,
+                         int64_t deadline) {
     bool sent[GREETINGS] = {false};
     redisReply *replies[GREETINGS] = {NULL};
     char *secret = NULL;
@@ -216,11 +216,6 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return checked != HF_OK ? checked : status;
 }
 
-hf_status hf_login_authenticate(hf_connection *connection, const hf_address *address,
-                                int64_t deadline) {
-    return log_in(connection, address, HF_ASKS_ONLY, deadline);
-}
-
 hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs, int64_t deadline,
                         hf_connection **connection_out) {
     hf_connection *connection;
@@ -229,7 +224,7 @@ hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs,
     if (status != HF_OK)
         return status;
     if (needs != HF_ASKS_ONLY)
-        status = log_in(connection, address, needs, deadline);
+        status = hf_login_greet(connection, address, needs, deadline);
     if (status == HF_OK) {
         *connection_out = connection;
         return HF_OK;

@@ -108,9 +108,7 @@ int hf_map_redirect(hf_map *map, int node, const char *text) {
         return -1;
     long port = strtol(colon + 1, &end, 10);
     size_t length = (size_t)(colon - host);
-    if (*end != '\0' || port < 1 || port > 65535 || length > 255)
-        return -1;
-    if (length == 1 && *host == '?')
+    if (*end != '\0' || port < 1 || port > 65535 || length > 255 || (length == 1 && *host == '?'))
         return -1;
     if (length == 0) {
         host = map->nodes[node].host;

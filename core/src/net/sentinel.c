@@ -14,7 +14,7 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
                            hf_sentinel *sentinel) {
     const hf_place *place = &all->places[which];
     *sentinel = (hf_sentinel){.all = all, .tls = tls};
-    hf_status status = hf_address_make(all, place->host, place->port, NULL, &sentinel->address);
+    hf_status status = hf_address_make(all, place->host, place->port, &sentinel->address);
     if (status != HF_OK)
         return status;
     status = hf_login_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
@@ -44,7 +44,7 @@ static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connec
         return HF_OK;
     freeReplyObject(*reply_out);
     *reply_out = NULL;
-    status = hf_login_authenticate(connection, &sentinel->address, deadline);
+    status = hf_login_greet(connection, &sentinel->address, HF_ASKS_ONLY, deadline);
     return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
                            : status;
 }
@@ -81,7 +81,7 @@ hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_a
                          sentinel->address.shown, service);
     else if ((status = ask_epoch(sentinel, deadline, epoch)) == HF_OK)
         status = hf_address_make(sentinel->all, reply->element[0]->str,
-                                 atoi(reply->element[1]->str), NULL, master);
+                                 atoi(reply->element[1]->str), master);
     freeReplyObject(reply);
     return status;
 }
@@ -100,12 +100,10 @@ hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
     if (refused) {
         hf_connection_close(sentinel->events);
         sentinel->events = NULL;
+    } else if (status == HF_OK) { /* of the second channel */
+        status = hf_connection_exchange(sentinel->events, hf_now(), deadline, &reply);
+        freeReplyObject(reply);
     }
-    if (status != HF_OK || refused)
-        return status;
-    status = hf_connection_exchange(sentinel->events, hf_now(), deadline,
-                                    &reply); /* of the second channel */
-    freeReplyObject(reply);
     return status;
 }
 

@@ -68,9 +68,7 @@ static int await(int fd, int64_t deadline) {
         else if (ready == 0 && ms == 0)
             return ETIMEDOUT;
     }
-    if (ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
-        return errno;
-    return error;
+    return ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? errno : error;
 }
 
 /* 0, or an errno. A unix socket whose server has a full backlog says so at once. */
