@@ -1613,11 +1613,13 @@ MUTANTS = [
     ("settle", "or refused('SET', D, verb, 'PX', '600000')", ""),
     (
         "settle",
-        "mark = NOBODY\nif held.form == 'many' then err = delete(K, S) else err = delete(K) end",
+        "if held.form == 'many' then err = delete(K, S) else err = delete(K) end\n"
+        "if not err then held, mark = nil, NOBODY end",
         "",
     ),
     ("settle", "err = rewrite(id, verb", "err = rewrite(sub(record, 1, 32), verb"),
-    ("settle", "if stays then tell_all() end", ""),
+    ("settle", "if held or not runs then return", "do return"),
+    ("settle", "elseif stays then\ntell_all()", "elseif false then"),
 ]
 
 

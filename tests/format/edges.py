@@ -964,6 +964,19 @@ class Edges:
             self.expect(f"settle {verb} {ms}", "out of bounds" in str(answer), answer)
         self.expect("nothing was done", self.told(lock) == "dbytes")
 
+    def test_settled_without_a_permission(self, lock: Lock, r: redis.Redis) -> None:
+        """Where the record cannot be written, the lock of the call that was ended is handed on."""
+        theirs = self.as_user(r)
+        fence = self.begun(lock, r)
+        lock.acquire(2)
+        r.acl_setuser("u", enabled=True, commands=["-pexpire"])
+        answer = theirs.settle("d", fence, force=1)
+        self.expect("refused", isinstance(answer, Exception), answer)
+        self.expect("the waiter has it", lock.holder() == 2, lock.state())
+        self.expect("settled again", lock.settle("d", fence) == 1)
+        self.expect("by that", r.hget(self.keys.R, "hf1")[32] == "d")
+        theirs.r.close()
+
     def test_full_record(self, lock: Lock, r: redis.Redis) -> None:
         """A full server begins no call, and keeps the result of one that has begun."""
         r.flushall()

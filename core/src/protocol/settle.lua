@@ -46,9 +46,8 @@ end
 err = refused('ZREM', Q, '') or refused('SET', D, verb, 'PX', '600000')
 if err then return demoted or err end
 if runs then
-  mark = NOBODY
   if held.form == 'many' then err = delete(K, S) else err = delete(K) end
-  if not err then held = nil end
+  if not err then held, mark = nil, NOBODY end
 end
 if err then
 elseif verb == 'f' then
@@ -60,9 +59,10 @@ else
 end
 if err then
   refused('DEL', D)
-  return demoted or err
+  if held or not runs then return demoted or err end
+elseif stays then
+  tell_all()
 end
-if stays then tell_all() end
 local _, more = grant({})
 settle()
-return demoted or more and 2 or 1
+return demoted or err or more and 2 or 1
