@@ -1453,8 +1453,9 @@ MUTANTS = [
     ("leave", "if form == 'p' and S then", "if form and S then"),
     ("release", "if call('EXISTS', S) == 0 then pcall('DEL', K) end", ""),
     ("take", "sub(v, 33, 33) == 'p' and 0 or -1", "false and 0 or -1"),
-    ("acquire", "if held.form == 'taken' and held.x == 0 then", "if false then"),
-    ("acquire", "if held.till then", "if false then"),
+    ("acquire", "elseif held.form == 'taken' then", "elseif false then"),
+    ("acquire", "elseif held.till then", "elseif false then"),
+    ("acquire", "err = shut()", "return shut()"),
     ("_grant", "weight > 1 and shut() or refused", "refused"),
     (
         "_grant",

@@ -1539,6 +1539,18 @@ class Edges:
         answer = lock.acquire(2, "s0", score=1)
         self.expect("joined", answer[2] == 1 and lock.renew(2, mode=2)[1] > 0, lock.state())
 
+    def test_end_of_readers(self, lock: Lock, r: redis.Redis) -> None:
+        """Their last one ends while a waiter comes back to its place, at each look at the clock."""
+        for left_us in range(60 if self.clock.stands else 0):
+            r.flushall()
+            lock.share(1)
+            lock.share(2)
+            ends_ms = int(r.zrange(self.keys.S, -1, -1, withscores=True)[0][1])
+            self.clock.numbers[1] = ends_ms * 1000 - left_us
+            answer = lock.acquire(3, "s0", score=1)
+            good = answer[2] == 1 and lock.renew(3, mode=2)[1] > 0
+            self.expect(f"joined, {left_us} us before", good, lock.state())
+
     def test_record_of_another_type(self, lock: Lock, r: redis.Redis) -> None:
         r.set(self.keys.R, "x")
         lock.acquire(1, wait=False)

@@ -266,18 +266,22 @@ local function guard()
   local err
   if not flagged then err = remember(last, mark, true) end
   if err or not held then return err end
-  if held.form == 'taken' and held.x == 0 then
+  if held.form == 'taken' and held.x > 0 then
+    err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
+      or refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest))
+    if err then return err end
+    refused('HDEL', K, 'h' .. held.id .. held.fence)
+    held.form = 'one'
+    return
+  elseif held.form == 'taken' then
     err = spread() or held.first < math.huge and last_end(fmt('%.0f', held.first)) or nil
-    if call('EXISTS', K) == 0 then held = nil end -- its end has come
-    return err
+  elseif held.till then
+    err = shut()
+  else
+    return
   end
-  if held.till then return shut() end
-  if held.form ~= 'taken' then return end
-  err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
-    or refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest))
-  if err then return err end
-  refused('HDEL', K, 'h' .. held.id .. held.fence)
-  held.form = 'one'
+  if call('EXISTS', K) == 0 then held = nil end -- its end has come
+  return err
 end
 -- Chooses the place of asker i: behind the last; with a head start that time earlier, unless the clock has stepped
 -- back behind the last, because then it would pass members that came long before. Answers the place of the last; nil:
