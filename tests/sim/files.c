@@ -29,6 +29,7 @@ static int file_numbers;
 static bool ways_shut[HOSTS][HOSTS];
 static int64_t latencies[HOSTS][HOSTS];
 static bool names_work;
+static int leads_to[HOSTS]; /* another host; or 0 */
 int sim_ephemeral;
 
 /* ------------------------------------------------------------------ Files */
@@ -696,6 +697,8 @@ void sim_deaden(int a, int b, double probability) {
 
 void sim_names(bool work) { names_work = work; }
 bool sim_names_work(void) { return names_work; }
+void sim_move_name(int of, int to) { leads_to[of] = to; }
+int sim_named(int host) { return leads_to[host] != 0 ? leads_to[host] : host; }
 
 const char *sim_address(int host) {
     static char text[32];
@@ -709,6 +712,7 @@ void sim_files_begin(void) {
     listener_count = 0;
     file_numbers = 0;
     names_work = true;
+    memset(leads_to, 0, sizeof leads_to);
     sim_ephemeral = 20000;
 }
 

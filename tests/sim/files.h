@@ -79,6 +79,8 @@ size_t sim_take_bytes(sim_file *socket, void *bytes, size_t length, bool peek);
 void sim_shut_socket(sim_file *socket, bool in, bool out);
 void sim_disconnect(sim_file *connection);
 bool sim_names_work(void);
+/* The host to which the name of that host leads. */
+int sim_named(int host);
 extern int sim_ephemeral;
 
 #endif

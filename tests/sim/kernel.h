@@ -160,6 +160,8 @@ void sim_cut(int a, int b, double probability);
 void sim_deaden(int a, int b, double probability);
 /* Each name look-up fails. */
 void sim_names(bool work);
+/* The name of a host leads to another one from now on. */
+void sim_move_name(int of, int to);
 /* The host of an address of sim_address(). */
 const char *sim_address(int host);
 

@@ -903,7 +903,7 @@ int sim_getaddrinfo(const char *name, const char *service, const struct addrinfo
         if (strcmp(name, "localhost") == 0)
             in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         else if (sscanf(name, "host%d", &host) == 1)
-            in.sin_addr.s_addr = htonl(0x0a000000u + (uint32_t)host);
+            in.sin_addr.s_addr = htonl(0x0a000000u + (uint32_t)sim_named(host));
         else
             return EAI_NONAME;
     }

@@ -30,8 +30,7 @@ static void *run_dial(void *argument) {
         dial->why = *hf_error_last();
     if (atomic_exchange(&dial->state, OVER) == DROPPED)
         free_dial(dial);
-    else
-        hf_discovery_wake(discovery);
+    hf_discovery_wake(discovery);
     hf_discovery_drop(discovery);
     return NULL;
 }
@@ -60,6 +59,11 @@ bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *stat
         hf_error_set(&dial->why);
     free_dial(dial);
     return true;
+}
+
+bool hf_dial_reached(hf_dial *dial, unsigned version) {
+    return atomic_load(&dial->state) == OVER && dial->connection != NULL &&
+           dial->connection->version == version;
 }
 
 void hf_dial_drop(hf_dial *dial) {

@@ -69,9 +69,8 @@ static void wake(const hf_discovery *discovery) {
         hf_event_set(discovery->wake_fd);
 }
 
-static void tell_change(hf_discovery *discovery) {
+static void note_change(hf_discovery *discovery) {
     __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
-    wake(discovery);
 }
 
 void hf_discovery_wake(hf_discovery *discovery) {
@@ -169,8 +168,10 @@ static void settle_map(hf_discovery *discovery, unsigned before) {
         *node = (place_of_node){.version = node->version + 1, .map_version = map->versions[i]};
         changed = true;
     }
-    if (changed)
-        tell_change(discovery);
+    if (changed) {
+        note_change(discovery);
+        wake(discovery);
+    }
 }
 
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
@@ -258,7 +259,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         node->failed = false;
         node->version += other;
         if (other)
-            tell_change(discovery);
+            note_change(discovery);
     }
     if (!late || (same && discovery->map == NULL))
         connection->version = node->version;
@@ -464,6 +465,7 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     if (connect_at(discovery, 0, version, master, deadline, &connection) != HF_OK)
         return false;
     hf_connection_close(connection);
+    hf_discovery_wake(discovery);
     return true;
 }
 

@@ -22,7 +22,8 @@ void hf_discovery_shut(hf_discovery *discovery);
 
 /* Connect to the node, wherever it is now, and log in; waits, connect_timeout at most. The
  * connection knows its node and that node's version. Behind sentinels a thread follows the
- * master from then on. */
+ * master from then on. It may have found another server in the node's place: once the
+ * connection can be used, the caller calls hf_discovery_wake(). */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
 /* Count a connection that has broken, or that is closed as useless: the next one is opened in its
@@ -68,7 +69,8 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline);
 void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity);
 /* Write the address of the server that the last connection reached, for messages. */
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity);
-/* Set the `to` of the hf_event to which each change and hf_discovery_wake() write; -1: to none. */
+/* Set the `to` of the hf_event to which each change of the slots and hf_discovery_wake() write; -1:
+ * to none. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 

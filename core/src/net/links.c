@@ -80,7 +80,8 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     link->version = version;
     link->tries.at = link->listens.at = 0;
     hf_link_lose_requests(links, link, now);
-    hf_link_close_requests(links, link); /* a dial may hang */
+    if (link->dial == NULL || !hf_dial_reached(link->dial, version))
+        hf_link_close_requests(links, link); /* a dial may hang */
 }
 
 void hf_links_drive(hf_links *links, int64_t now) {

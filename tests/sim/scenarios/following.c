@@ -207,6 +207,34 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
     relay_stop(way);
 }
 
+/* H146: its name leads to another server, which the keeper's own dial is the first to find. */
+static void test_the_connection_that_finds_another_server_is_used(void **state) {
+    int before = master(), after = before == 0 ? 1 : 0;
+    hf_stats stats = {.size = sizeof stats};
+    (void)state;
+    sim_way(servers_host(before), servers_host(after), false);
+    sim_redis_promote(servers_redis(after));
+    hf_client *named = open_with(text("redis://host%d:6379", servers_host(before)), 2000, 2000);
+    assert_true(hf_client_fd(named) >= 0);
+    hf_lock *lock = lease_lock(named, "n", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    assert_status(next_of(named).status, HF_OK);
+    sim_move_name(servers_host(before), servers_host(after));
+    sim_cut(HERE, servers_host(before), 1);
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    assert_status(hf_client_stats(named, &stats), HF_OK);
+    int64_t opened = stats.connections;
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    assert_status(next_of(named).status, HF_ELOST); /* that one does not know the hold */
+    assert_status(hf_client_stats(named, &stats), HF_OK);
+    assert_int_equal(stats.connections, opened + 1);
+    sim_move_name(servers_host(before), 0);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(named);
+}
+
 static int64_t questions(void) {
     int64_t sum = 0;
     for (int i = 0; i < 3; i++)
@@ -299,6 +327,7 @@ int main(int count, char **words) {
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
         TEST(test_a_subscription_at_another_server_is_found_out),
+        TEST(test_the_connection_that_finds_another_server_is_used),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
