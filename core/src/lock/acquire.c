@@ -684,11 +684,6 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_drop(hold);
 }
 
-static void conclude(hf_op *op, hf_status status) {
-    explain_outcome(op, status);
-    op->told(op, status);
-}
-
 static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     status = outcome_of(op, status);
@@ -701,11 +696,12 @@ static void started_ended(hf_op *op, hf_status status) {
     if (status == HF_OK)
         hf_renewal_first_locked(hold);
     if (status == HF_OK && confirms) {
-        hf_op_confirm_locked(op, conclude);
+        hf_op_confirm_locked(op);
         return;
     }
     hf_hold_grab(hold); /* which knows the client */
-    conclude(op, status);
+    explain_outcome(op, status);
+    op->told(op, status);
     hf_op_free_locked(op);
     hf_hold_drop(hold);
 }

@@ -44,7 +44,7 @@ typedef struct hf_op {
     struct hf_ballot *ballot; /* of several masters, until it is done; or NULL */
     struct hf_queue *queue;   /* NULL: it is in none */
     hf_link *link;            /* that of the queue's channel */
-    hf_item place;            /* in the queue */
+    hf_item place;            /* in the queue; then among those that are confirmed: replicas.c */
     size_t owner;             /* its bucket of owners */
     hf_entry by_id;
 
@@ -58,10 +58,11 @@ typedef struct hf_op {
     /* Of one that was started: */
     bool started;
     void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
-    void (*told)(struct hf_op *op, hf_status status);  /* at last: takes its hold over */
-    void *context;                                     /* of that */
-    bool keeps;                                        /* the hold stays with the client */
-    hf_news *news;                                     /* will tell how it ended; or NULL */
+    /* At last: takes its hold over. NULL: the close has told, before its thread was done. */
+    void (*told)(struct hf_op *op, hf_status status);
+    void *context; /* of that */
+    bool keeps;    /* the hold stays with the client */
+    hf_news *news; /* will tell how it ended; or NULL */
     hf_timer timer;
 } hf_op;
 

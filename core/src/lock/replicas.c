@@ -1,24 +1,11 @@
 #include "lock/replicas.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/simulated.h"
 #include "lock/hold.h"
 #include "lock/renewal.h"
-#include "lock/undo.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
 #define CONFIRMERS 16
-
-typedef struct confirm {
-    hf_item item;
-    hf_op *op;
-    hf_hold *hold; /* with a reference */
-    void (*told)(hf_op *op, hf_status status);
-    bool busy;     /* a thread sees to it */
-    bool canceled; /* the close has told */
-} confirm;
 
 /*
  * WAIT counts for what its own connection wrote. A grant was written by the releaser,
@@ -107,35 +94,34 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
 
 /* --------------------------------------------------------------- Started */
 
-static confirm *next_confirm(const hf_client *client) {
+static hf_op *next_confirm(const hf_client *client) {
     HF_EACH(at, &client->confirming)
-    if (!HF_OF(confirm, item, at)->busy)
-        return HF_OF(confirm, item, at);
+    if (!HF_OP_AT(at)->busy)
+        return HF_OP_AT(at);
     return NULL;
 }
 
-static void end_confirm(confirm *mine, hf_status status) {
-    hf_list_remove(&mine->item);
-    if (!mine->canceled)
-        mine->told(mine->op, status);
-    hf_op_free_locked(mine->op);
-    hf_hold_drop(mine->hold);
-    free(mine);
+static void end_confirm(hf_op *op, hf_status status) {
+    hf_hold *hold = op->hold;
+    hf_list_remove(&op->place);
+    if (op->told != NULL) /* else the close has told */
+        op->told(op, status);
+    hf_op_free_locked(op);
+    hf_hold_drop(hold);
 }
 
 static void *confirm_all(void *argument) {
     hf_client *client = argument;
-    confirm *mine;
+    hf_op *op;
     hf_client_lock(client);
-    while ((mine = next_confirm(client)) != NULL) {
-        hf_op *op = mine->op;
-        mine->busy = true;
+    while ((op = next_confirm(client)) != NULL) {
+        op->busy = true;
         hf_client_unlock(client);
-        hf_status status = hf_hold_confirm(mine->hold, hf_client_patience(client));
+        hf_status status = hf_hold_confirm(op->hold, hf_client_patience(client));
         hf_client_lock(client);
         if (status == HF_OK)
             op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
-        end_confirm(mine, status);
+        end_confirm(op, status);
     }
     client->confirmers--;
     hf_client_unlock(client);
@@ -155,35 +141,28 @@ static bool start_confirmer(hf_client *client) {
     return client->confirmers > 0;
 }
 
-void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {
+void hf_op_confirm_locked(hf_op *op) {
     hf_client *client = op->hold->client;
-    hf_hold *hold = hf_hold_grab(op->hold);
-    confirm *mine = calloc(1, sizeof *mine);
-    if (mine != NULL) {
-        *mine = (confirm){.op = op, .hold = hold, .told = told};
-        hf_list_add_last(&client->confirming, &mine->item);
-        if (start_confirmer(client))
-            return;
-        hf_list_remove(&mine->item);
-        free(mine);
-    }
-    hf_hold_give_up_locked(hold); /* no memory or thread to be had: then no caller has it */
-    told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
-    hf_op_free_locked(op);
-    hf_hold_drop(hold);
+    hf_hold_grab(op->hold);
+    op->busy = false; /* until a thread sees to it */
+    hf_list_add_last(&client->confirming, &op->place);
+    if (start_confirmer(client))
+        return;
+    hf_hold_give_up_locked(op->hold); /* no thread to be had: then no caller has it */
+    end_confirm(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
 }
 
 void hf_confirming_cancel_locked(hf_client *client) {
     HF_EACH(at, &client->confirming) {
-        confirm *mine = HF_OF(confirm, item, at);
-        if (mine->canceled)
+        hf_op *op = HF_OP_AT(at);
+        if (op->told == NULL)
             continue;
         hf_status status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
-        if (!mine->busy) {
-            end_confirm(mine, status);
+        if (!op->busy) {
+            end_confirm(op, status);
             continue;
         }
-        mine->canceled = true; /* its thread, in a request, frees it */
-        mine->told(mine->op, status);
+        op->told(op, status);
+        op->told = NULL; /* its thread, in a request, frees it */
     }
 }

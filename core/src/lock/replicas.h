@@ -11,9 +11,9 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold);
  * replica_ms longer than the deadline, and it its lease. If that cannot be it is released, in the
  * background if the server was silent. Without the mutex. */
 hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline);
-/* The same for one that was started, on another thread, which then calls `told`, with its
- * message, and frees the op. */
-void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status));
+/* The same for one that was started, on another thread, which then tells it, with its message, and
+ * frees the op. */
+void hf_op_confirm_locked(hf_op *op);
 /* The client is closed: those that wait here are told, with HF_ECANCELED. */
 void hf_confirming_cancel_locked(hf_client *client);
 

@@ -1,6 +1,5 @@
 #include "lock/waiting.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/simulated.h"
