@@ -89,8 +89,7 @@ typedef struct operation {
 static void drop_operation(operation *mine) {
     if (mine->listed)
         hf_hold_drop(mine->hold);
-    if (mine->other != NULL)
-        hf_hold_drop(mine->other);
+    hf_hold_drop(mine->other);
     hf_news_free(mine->news);
 }
 
@@ -299,10 +298,9 @@ static hf_status begin_release(operation *mine) {
     hf_hold *hold = mine->hold;
     const hf_leaving *left = mine->left;
     int64_t now = hf_now();
-    hf_hold *other = hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
+    mine->other = hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
-    mine->other = other;
     mine->how = left != NULL ? left->how : '\0';
     mine->state = end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)

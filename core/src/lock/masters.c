@@ -31,10 +31,8 @@ hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *h
 }
 
 void hf_call_drop(hf_call *call) {
-    if (call->item.list != NULL)
-        hf_list_remove(&call->item);
-    if (call->hold != NULL)
-        hf_hold_drop(call->hold);
+    hf_list_remove(&call->item);
+    hf_hold_drop(call->hold);
     free(call);
 }
 
@@ -69,9 +67,8 @@ void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
 /* -------------------------------------------------------- How a master is */
 
 int64_t hf_master_patience_ms(const hf_master *master) {
-    int64_t most_ms = master->client->transport->connect_ms;
     int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
-    return hf_earlier(hf_later(ms, SILENT_MS), most_ms);
+    return hf_earlier(hf_later(ms, SILENT_MS), master->client->transport->connect_ms);
 }
 
 int64_t hf_master_silent_at(const hf_client *client, size_t at) {
@@ -207,8 +204,7 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
         hear_trouble(client, at, false); /* it has given a vote since */
     if (call == NULL)
         return;
-    if (call->item.list != NULL)
-        hf_list_remove(&call->item);
+    hf_list_remove(&call->item);
     if (completion->status != HF_ECANCELED)
         note(&client->quorum->masters[at], call, completion);
     if (call->heard != NULL)

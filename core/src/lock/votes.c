@@ -128,7 +128,7 @@ void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
             hf_vote_give_back(ballot->client, i, of->hold);
         else if (of->hold != NULL && how == HF_PARTING_ENDS)
             hf_hold_close(of->hold);
-        else if (of->hold != NULL)
+        else
             hf_hold_drop(of->hold);
         *of = (hf_vote){0};
     }
@@ -228,8 +228,7 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
         hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
     if (call == NULL) {
         ballot->lacks = true;
-        if (hold != NULL)
-            hf_hold_drop(hold);
+        hf_hold_drop(hold);
         return;
     }
     memcpy(hold->tag, ballot->tag, sizeof hold->tag);
