@@ -159,7 +159,6 @@ struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
     ballot->op = op;
     ballot->acquiring = acquiring;
     ballot->timer.fire = acquiring->due;
-    memcpy(ballot->tag, op->hold->id + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2);
     hf_list_add_last(&client->quorum->ballots, &ballot->item);
     op->ballot = ballot;
     return ballot;
@@ -219,46 +218,6 @@ static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
         hf_validity_extends(&of->validity, of->validity.lease_ms);
 }
 
-static void vote_ended(hf_call *call, const hf_completion *completion);
-
-void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
-    hf_client *client = hf_votes_master(ballot, at)->client;
-    hf_hold *hold = hf_hold_for(client, ballot->like);
-    hf_call *call =
-        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
-    if (call == NULL) {
-        ballot->lacks = true;
-        hf_hold_drop(hold);
-        return;
-    }
-    memcpy(hold->tag, ballot->tag, sizeof hold->tag);
-    hf_validity_begin(&hold->validity, ballot->lease_ms);
-    hold->vote_floor = floor;
-    hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
-    bool joins = ballot->op == NULL;
-    if (joins)
-        ask_as_long(ballot, hold);
-    if (kind == HF_CALL_LINE) {
-        how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
-        how.until = joins ? HF_NO_DEADLINE : ballot->op->until;
-        how.score = joins ? FIRST_SCORE : ballot->score;
-    }
-    hf_client_lock(client);
-    hf_member_answered(ballot->client->quorum->members, at, client->links.first.pair_sent,
-                       client->links.first.pair_server);
-    hf_status status = hf_acquire_vote_locked(hold, &how);
-    hf_client_unlock(client);
-    if (status != HF_OK) {
-        ballot->lacks = ballot->lacks || status == HF_ENOMEM;
-        hf_hold_drop(hold);
-        hf_call_drop(call);
-    } else if (kind == HF_CALL_LINE && !joins) {
-        ballot->line = call;
-    } else {
-        ballot->votes[at].asking = call;
-    }
-}
-
 /* An acquire of a vote has ended, for a hold that stands. */
 static void joined(hf_call *call, const hf_completion *completion) {
     struct hf_ballot *ballot = call->of;
@@ -285,6 +244,44 @@ static void vote_ended(hf_call *call, const hf_completion *completion) {
         ballot->acquiring->voted(call, completion);
     else
         joined(call, completion);
+}
+
+void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
+    hf_client *client = hf_votes_master(ballot, at)->client;
+    hf_hold *hold = hf_hold_for(client, ballot->like);
+    hf_call *call =
+        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
+    if (call == NULL) {
+        ballot->lacks = true;
+        hf_hold_drop(hold);
+        return;
+    }
+    memcpy(hold->tag, ballot->like->id + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2);
+    hf_validity_begin(&hold->validity, ballot->lease_ms);
+    hold->vote_floor = floor;
+    hf_voting how = {.timeout_ms = 0, .number = hf_call_number(call)};
+    bool joins = ballot->op == NULL;
+    if (joins)
+        ask_as_long(ballot, hold);
+    if (kind == HF_CALL_LINE) {
+        how.timeout_ms = joins ? HF_FOREVER : ballot->op->timeout_ms;
+        how.until = joins ? HF_NO_DEADLINE : ballot->op->until;
+        how.score = joins ? FIRST_SCORE : ballot->score;
+    }
+    hf_client_lock(client);
+    hf_member_answered(ballot->client->quorum->members, at, client->links.first.pair_sent,
+                       client->links.first.pair_server);
+    hf_status status = hf_acquire_vote_locked(hold, &how);
+    hf_client_unlock(client);
+    if (status != HF_OK) {
+        ballot->lacks = ballot->lacks || status == HF_ENOMEM;
+        hf_hold_drop(hold);
+        hf_call_drop(call);
+    } else if (kind == HF_CALL_LINE && !joins) {
+        ballot->line = call;
+    } else {
+        ballot->votes[at].asking = call;
+    }
 }
 
 /* ------------------------------------------------------- While holds stand on them */

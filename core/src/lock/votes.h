@@ -26,7 +26,6 @@ struct hf_ballot {
     hf_item item;
     hf_client *client;
     hf_hold *like; /* what a vote is like: the first that stands on it; with a reference */
-    char tag[HF_ID_LENGTH / 2 + 1];
     int64_t fence;
     int64_t lease_ms; /* for which its votes are renewed */
     hf_vote votes[HF_MASTERS_MAX];
