@@ -242,8 +242,7 @@ void hf_link_close_requests(hf_links *links, hf_link *link) {
     hf_dial_drop(link->dial);
     link->dial = NULL;
     link->tries.began = 0;
-    hf_pool_opened(links->transport->pool, link->node, NULL,
-                   hf_fail(HF_ECONNECT, "the connection was not needed any more"));
+    hf_pool_opened(links->transport->pool, link->node, NULL, HF_OK);
 }
 
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {

@@ -298,7 +298,7 @@ static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
         connection->shelf = at;
         if (joins)
             share(at, connection);
-    } else if (--at->open_count == at->opening) {
+    } else if (--at->open_count == at->opening && status != HF_OK) {
         refuse_waiting(at, status);
     }
     serve_waiting(at);

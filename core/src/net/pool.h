@@ -46,7 +46,7 @@ enum { HF_LENT, HF_OPEN, HF_LATER };
 enum { HF_OPENS_NONE, HF_OPENS, HF_OPENS_MORE };
 int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out);
 /* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
- * say. */
+ * say; HF_OK: no longer wanted, so that a call that waits opens its own. */
 void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);
 /* The keeper no longer waits for a connection. */
 void hf_pool_forgo(hf_pool *pool, int node);

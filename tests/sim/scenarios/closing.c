@@ -126,6 +126,38 @@ static void *try_once(void *argument) {
     return NULL;
 }
 
+static void *look_once(void *argument) {
+    trying *mine = argument;
+    hf_lock_info info = {.size = sizeof info};
+    mine->status = hf_lock_inspect(mine->lock, 0, &info, NULL);
+    return NULL;
+}
+
+/* The keeper opens one, a call the other, and the close gives up that of the keeper. */
+static void test_a_call_that_waits_for_a_connection_of_the_keeper_fails_by_no_close(void **state) {
+    hf_client_options lazy = {.size = sizeof lazy, .lazy = HF_ON, .connect_timeout_ms = 60000};
+    hf_client *client;
+    pthread_t threads[2];
+    (void)state;
+    assert_status(hf_client_open(tcp_url(), &lazy, &client), HF_OK);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    trying looks[2] = {{.lock = lock}, {.lock = lock}};
+    sim_way(HERE, SERVER, false);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        sleep_ms(100);
+        assert_int_equal(pthread_create(&threads[i], NULL, look_once, &looks[i]), 0);
+    }
+    sleep_ms(100);
+    hf_client_abandon(client);
+    sim_way(HERE, SERVER, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_status(looks[i].status, HF_OK);
+    }
+    hf_lock_close(lock);
+}
+
 /* G3: it undoes itself within the time that is left of it. */
 static void test_a_call_that_a_close_meets_keeps_its_time_and_its_message(void **state) {
     pthread_t thread;
@@ -338,6 +370,7 @@ int main(int count, char **words) {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
         TEST(test_a_close_and_a_thread_that_gives_back_end_a_hold_once),
         TEST(test_a_close_and_two_answers_that_cross_it_touch_no_hold_that_is_gone),
+        TEST(test_a_call_that_waits_for_a_connection_of_the_keeper_fails_by_no_close),
         TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
         TEST(test_a_close_does_not_send_again_what_was_given_up),
         TEST(test_a_close_sends_no_acquire_that_was_given_up),
