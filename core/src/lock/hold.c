@@ -77,6 +77,7 @@ typedef struct operation {
     int64_t duration_ms; /* that the caller gave */
     bool replaces;       /* it takes the place of the time that is left */
     bool keeps;          /* afterwards the hold is left to the server for that time */
+    bool releases;       /* by a release: it ends a lost hold, too */
     int64_t lease_ms;    /* that is asked for */
     hf_renew_mode mode;
     /* At several masters: */
@@ -141,6 +142,8 @@ static void tell_locked(operation *mine) {
     hf_completion completion = mine->news->completion;
     completion.status = mine->status;
     hf_tell_locked(mine->hold->client, &mine->news, &completion);
+    if (mine->releases && mine->status == HF_ELOST)
+        hf_hold_give_up_locked(mine->hold);
 }
 
 /* An operation that the keeper carries out, by this task or with all masters. */
@@ -805,17 +808,22 @@ static hf_status check_keep(const hf_hold *hold, int64_t duration_ms, const char
                : HF_OK;
 }
 
-hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
+static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool releases) {
     operation mine = {.hold = hold,
                       .kind = HF_KIND_RELEASE,
                       .begin = begin_keep,
                       .duration_ms = duration_ms < HF_LEASE_MIN ? HF_LEASE_MIN : duration_ms,
                       .replaces = true,
-                      .keeps = true};
+                      .keeps = true,
+                      .releases = releases};
     hf_status status = check_keep(hold, duration_ms, "");
     if (status != HF_OK)
         return status;
     return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op);
+}
+
+hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
+    return keep(hold, duration_ms, op, false);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
@@ -859,7 +867,9 @@ static int64_t least_left_ms(const hf_hold *hold) {
 hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     int tries = op == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
     for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
-        hf_status status = hf_hold_keep_start(hold, left_ms, op);
+        hf_status status = keep(hold, left_ms, op, true);
+        if (status == HF_ELOST)
+            hf_hold_give_up(hold, false, 0);
         if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }

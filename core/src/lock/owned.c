@@ -41,8 +41,6 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
         return status;
     status = hf_hold_release(hold);
     HF_HOLDING_CLIENT(lock->client);
-    if (status == HF_ELOST && hf_hold_is_listed(hold)) /* by a keep */
-        hf_hold_give_up_locked(hold);
     hold->kept = hf_hold_is_listed(hold); /* it could not be kept, and is to be released again */
     hf_hold_drop(hold);
     return status;

@@ -294,17 +294,26 @@ static void test_a_release_that_finds_what_it_is_to_keep_lost_ends_it(void **sta
     hf_hold *hold;
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
-    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
-    assert_status(hf_lock_current_as(lock, NULL, 0, &hold), HF_OK);
-    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
-    TELL("DEL k");
-    assert_status(hf_lock_release(lock), HF_ELOST);
-    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
-    assert_status(hf_lock_release(lock), HF_ENOTHELD);
-    assert_status(hf_client_stats(client, &stats), HF_OK);
-    assert_int_equal(stats.held, 0);
-    assert_int_equal(stats.lost_gone, 1);
-    hf_hold_close(hold);
+    for (int how = 1; how <= 3; how++) {
+        assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+        assert_status(hf_lock_current_as(lock, NULL, 0, &hold), HF_OK);
+        assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+        TELL("DEL k");
+        if (how == 1)
+            assert_status(hf_lock_release(lock), HF_ELOST);
+        else if (how == 2)
+            assert_status(hf_hold_release(hold), HF_ELOST);
+        else
+            assert_status(hf_hold_release_start(hold, 1), HF_OK);
+        while (how == 3 && next_of(client).kind != HF_KIND_RELEASE)
+            continue;
+        assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
+        assert_status(hf_lock_release(lock), HF_ENOTHELD);
+        assert_status(hf_client_stats(client, &stats), HF_OK);
+        assert_int_equal(stats.held, 0);
+        assert_int_equal(stats.lost_gone, how);
+        hf_hold_close(hold);
+    }
     hf_lock_close(lock);
 }
 
