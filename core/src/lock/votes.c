@@ -550,13 +550,29 @@ void hf_votes_count(const hf_hold *hold, bool lengthens) {
         refresh(hold->ballot, lengthens);
 }
 
+/* Have most masters kept their votes, or may they have? What fewer have is of a keep that came to
+ * nothing. */
+static bool is_kept_by_most(const struct hf_ballot *ballot) {
+    size_t keep = 0;
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
+        const hf_hold *of = ballot->votes[i].hold;
+        if (of == NULL)
+            continue;
+        HF_HOLDING_CLIENT(of->client);
+        keep += of->keeps_until > hf_now();
+    }
+    return keep >= hf_majority(hf_votes_masters(ballot));
+}
+
 void hf_votes_close(struct hf_ballot *ballot) {
+    bool kept = is_kept_by_most(ballot);
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
         if (of == NULL)
             continue;
+        hf_hold_take_up(of);
         HF_HOLDING_CLIENT(of->client);
-        of->keeps_until = hf_later(of->keeps_until, ballot->holds->owed_until);
+        of->keeps_until = hf_later(kept ? of->keeps_until : 0, ballot->holds->owed_until);
     }
     hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_STAYS);
     ballot->doubts = false;

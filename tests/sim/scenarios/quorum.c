@@ -780,6 +780,47 @@ static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
     hf_lock_close(lock);
 }
 
+/* No majority can have kept it: the others have refused. */
+static void test_what_a_minority_keeps_goes_with_its_client(void **state) {
+    (void)state;
+    for (int later = 0; later < 2; later++) {
+        hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+        hf_lock *lock = lease_lock(cat, "k", 3000, HF_ON);
+        hf_hold *hold = acquire(lock);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        set_fault(1, REFUSES, true);
+        set_fault(2, REFUSES, true);
+        assert_status(hf_hold_keep(hold, 25000), HF_ESERVER);
+        set_fault(1, REFUSES, false);
+        set_fault(2, REFUSES, false);
+        sleep_ms(later ? 10000 : 0);
+        hf_client_close(cat);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        assert_given_back();
+    }
+}
+
+/* One has kept it, and one has not answered: the close asks both. */
+static void test_what_most_masters_may_have_kept_outlasts_its_client(void **state) {
+    (void)state;
+    set_fault(2, CUT, true);
+    hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_lock *cats = lease_lock(cat, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(cats);
+    set_fault(1, CUT, true);
+    assert_status(hf_hold_keep(hold, 15000), HF_EUNKNOWN);
+    set_fault(1, CUT, false);
+    hf_client_close(cat);
+    hf_hold_close(hold);
+    hf_lock_close(cats);
+    set_fault(2, CUT, false);
+    sleep_ms(5000);
+    is_refused(bens);
+    hf_lock_close(bens);
+    assert_soon(is_free_everywhere());
+}
+
 /* What nested in it was to be kept, which ends with the votes of most masters. */
 static void test_what_a_minority_is_to_keep_goes_with_its_hold(void **state) {
     hf_lock *lock = nesting_lock(3000, HF_ON);
@@ -1899,6 +1940,8 @@ int main(int count, char **words) {
         TEST(test_what_most_masters_keep_one_by_one_is_kept),
         TEST(test_what_is_kept_again_is_kept_for_that_time),
         TEST(test_what_a_minority_keeps_goes_with_its_hold),
+        TEST(test_what_a_minority_keeps_goes_with_its_client),
+        TEST(test_what_most_masters_may_have_kept_outlasts_its_client),
         TEST(test_what_a_minority_is_to_keep_goes_with_its_hold),
         TEST(test_a_keep_without_memory_loses_no_hold),
         TEST(test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends),
