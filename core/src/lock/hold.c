@@ -965,6 +965,10 @@ static hf_status adopt(hf_hold *hold) {
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);
+    if (!hf_table_believes_locked(hold, hold->fence)) { /* an old one, after a failover */
+        hf_hold_give_up_locked(hold);
+        return hf_hold_explain_lost(hold, "a later fence has been seen");
+    }
     status = hf_table_add_locked(client, hold, false);
     if (status == HF_OK) {
         hf_renewal_first_locked(hold);

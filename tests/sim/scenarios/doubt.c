@@ -491,12 +491,17 @@ static void *adopt(void *argument) {
     return NULL;
 }
 
-/* A hold of theirs is handed over and adopted, and the answer stays on the way. */
-static void begin_adopting(adopting *mine, hf_lock *others) {
+/* A hold of theirs is handed over. */
+static void hand_over(adopting *mine, hf_lock *others) {
     hf_hold *handed = held(others);
     assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
     assert_status(hf_hold_hand_over(handed, mine->token, sizeof mine->token, &mine->length), HF_OK);
     hf_hold_close(handed);
+}
+
+/* And adopted, and the answer stays on the way. */
+static void begin_adopting(adopting *mine, hf_lock *others) {
+    hand_over(mine, others);
     proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
     assert_int_equal(pthread_create(&mine->thread, NULL, adopt, mine), 0);
     assert_soon(NUMBER("PTTL k") > 5000);
@@ -524,20 +529,54 @@ static void test_what_an_older_answer_lets_adopt_does_not_end_another_hold(void 
     hf_lock_close(lock);
 }
 
+/* What the server has of the hold of k, to have it again. */
+typedef struct kept_hold {
+    char field[60], owner[100];
+} kept_hold;
+
+static kept_hold lose_hold(void) {
+    kept_hold kept;
+    snprintf(kept.field, sizeof kept.field, "%s", TELL("HGETALL k")->element[0]->str);
+    snprintf(kept.owner, sizeof kept.owner, "%s", TELL("HGETALL k")->element[1]->str);
+    TELL("DEL k");
+    return kept;
+}
+
+static void bring_back(const kept_hold *kept) {
+    TELL("DEL k");
+    TELL("HSET k %s %s", kept->field, kept->owner);
+    TELL("PEXPIRE k 30000");
+}
+
+/* The server has lost it, granted the lock to this client, and forgotten that. */
+static void test_a_hold_with_a_fence_below_one_that_was_seen_is_not_adopted(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *others = lease_lock(other, "k", 60000, HF_OFF);
+    adopting mine = {.lock = lock};
+    hand_over(&mine, others);
+    kept_hold kept = lose_hold();
+    hf_hold *hold = held(lock);
+    bring_back(&kept);
+    adopt(&mine);
+    assert_status(mine.status, HF_ELOST);
+    assert_null(mine.hold);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_stays_free("k", 1000);
+    give_back(hold, HF_ELOST);
+    hf_lock_close(others);
+    hf_lock_close(lock);
+}
+
 static void answer_late_beside_a_hold_of(int64_t lease_ms, hf_status (*shown)(hf_hold *hold)) {
     hf_lock *lock = lease_lock(client, "k", lease_ms, HF_OFF),
             *others = lease_lock(other, "k", 5000, HF_OFF);
     adopting mine = {.lock = lease_lock(client, "k", 60000, HF_OFF)};
-    char field[60], owner[100];
     hf_hold *hold = held(lock);
-    snprintf(field, sizeof field, "%s", TELL("HGETALL k")->element[0]->str);
-    snprintf(owner, sizeof owner, "%s", TELL("HGETALL k")->element[1]->str);
-    TELL("DEL k");
+    kept_hold kept = lose_hold();
     TELL("SET {k}k:hf1:f %lld", (long long)hf_hold_fence(hold) + 100000000);
     begin_adopting(&mine, others);
-    TELL("DEL k");
-    TELL("HSET k %s %s", field, owner);
-    TELL("PEXPIRE k 30000");
+    bring_back(&kept);
     assert_status(shown(hold), HF_OK);
     end_adopting(&mine, hold);
     hf_lock_close(mine.lock);
@@ -766,6 +805,7 @@ int main(int count, char **words) {
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
         TEST(test_an_answer_that_is_older_than_another_hold_does_not_end_that),
+        TEST(test_a_hold_with_a_fence_below_one_that_was_seen_is_not_adopted),
         TEST(test_what_an_older_answer_lets_adopt_does_not_end_another_hold),
         TEST(test_an_older_answer_ends_no_hold_that_was_renewed_since),
         TEST(test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it),
