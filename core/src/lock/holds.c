@@ -503,7 +503,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     HF_EACH_OF(at, &table->stacks, stack)
     if (STACKED(at)->fence == hold->fence) {
         HF_MARK("M5");
-        STACKED(at)->one_of_many = true;
+        STACKED(at)->one_of_many = hold->one_of_many = true;
         if (hold->terms.max_hold_ms > 0)
             hf_validity_end_by(&hold->validity, STACKED(at)->validity.end);
         break;

@@ -186,6 +186,33 @@ static void test_a_close_keeps_a_hold_in_which_another_has_nested(void **state) 
     sleep_ms(60000);
 }
 
+/* Its acquire began when its client had no hold yet in which it could nest. */
+static void test_a_close_keeps_a_hold_that_nests_by_a_race(void **state) {
+    (void)state;
+    hf_client *brief = open_with(servers_url(CLUSTER), 500, 500);
+    hf_lock *lock = open_lock(brief, "k", "me", OPTIONS(.lease_ms = 10000, .renew = HF_OFF));
+    hf_hold *holds[2];
+    for (int i = 0; i < 2; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, i + 1), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        hf_completion done = next_of(brief);
+        assert_status(done.status, HF_OK);
+        holds[i] = done.hold;
+    }
+    assert_int_equal(hf_hold_fence(holds[0]), hf_hold_fence(holds[1]));
+    int host = servers_host(node_of("k"));
+    sim_way(HERE, host, false);
+    assert_true(hf_hold_keep(holds[1], 60000) != HF_OK);
+    sim_way(HERE, host, true);
+    hf_client_close(brief);
+    hf_hold_close(holds[0]);
+    hf_hold_close(holds[1]);
+    hf_lock_close(lock);
+    sleep_ms(15000);
+    assert_true(node_of("k") != -1);
+    sleep_ms(60000);
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -240,6 +267,7 @@ int main(int count, char **words) {
         TEST(test_a_grant_by_message_is_claimed_while_its_slot_moves),
         TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
         TEST(test_a_close_keeps_a_hold_in_which_another_has_nested),
+        TEST(test_a_close_keeps_a_hold_that_nests_by_a_race),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
