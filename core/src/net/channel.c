@@ -441,6 +441,8 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
     if (link->subscribed == 0 || now < hf_after(link->pinged_at, PING_MS))
         return;
     hf_connection_append_words(link->subscription, 1, (const char *[]){"PING"}, NULL);
+    if (link->pinged_at <= link->heard_at) /* this thread may be late, and not the server */
+        link->heard_at = hf_later(link->heard_at, now - PING_MS * HF_MS);
     link->pinged_at = now;
     drop_channels(links, link, now);
 }

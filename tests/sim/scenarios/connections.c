@@ -515,6 +515,41 @@ static void test_a_process_that_stood_still_in_a_try_does_not_rest_as_long(void 
     worker_join(pid);
 }
 
+static void stop_while_it_listens(void *argument) {
+    (void)argument;
+    hf_stats stats = {.size = sizeof stats};
+    hf_client *client = must_open(text("redis://%s:6379", sim_address(SERVER)));
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    must_be(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, 1), HF_OK);
+    sleep_ms(4000);
+    raise(SIGSTOP);
+    sleep_ms(1000);
+    must_be(hf_client_stats(client, &stats), HF_OK);
+    must(stats.reconnects == 0);
+    must_be(hf_op_cancel(client, 1), HF_OK);
+    must_be(next_of(client).status, HF_ECANCELED);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+/* Nothing has asked the server meanwhile whether it is there. */
+static void test_a_process_that_stood_still_keeps_its_subscription(void **state) {
+    int how;
+    (void)state;
+    hf_client *other = must_open(unix_url());
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_ON);
+    hf_hold *hold = held(theirs);
+    pid_t pid = worker_start(stop_while_it_listens, NULL);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    sleep_ms(20000);
+    worker_go_on(pid);
+    worker_join(pid);
+    give_back(hold, HF_OK);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
 /* It is another one for a while: what is asked then is told so at once, and works again later. */
 static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(void **state) {
     (void)state;
@@ -587,6 +622,7 @@ int main(int count, char **words) {
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_a_process_that_stood_still_keeps_its_subscription),
         TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
