@@ -800,6 +800,25 @@ static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(vo
     hf_lock_close(healer);
 }
 
+/* No request can end it: when its holds end stood in a key that the server has lost. */
+static void test_a_lock_of_ours_that_has_lost_its_ends_is_given_one_too(void **state) {
+    (void)state;
+    hf_lock_options heals = {.size = sizeof heals, .lease_ms = 500, .renew = HF_OFF, .heal = HF_ON};
+    client = open_client();
+    hf_client *ben = open_client();
+    hf_lock *endless = lease_lock(ben, "k", HF_NEVER, HF_DEFAULT);
+    hf_lock *healer = must_lock(client, "k", &heals);
+    hf_hold *outer = held(endless), *inner = held(endless), *hold;
+    TELL("DEL {k}k:hf1:s");
+    assert_status(hf_lock_acquire(healer, 20000, &hold), HF_OK);
+    give_back(hold, HF_OK);
+    give_back(inner, HF_ELOST);
+    give_back(outer, HF_ELOST);
+    hf_lock_close(endless);
+    hf_lock_close(healer);
+    hf_client_close(ben);
+}
+
 /* ------------------------------------------------- Without permissions */
 
 static char *poller_url(void) {
@@ -1006,6 +1025,7 @@ int main(int count, char **words) {
         TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),
         TEST(test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted),
+        TEST(test_a_lock_of_ours_that_has_lost_its_ends_is_given_one_too),
         TEST(test_without_the_right_to_subscribe_it_works_by_asking),
         TEST(test_a_client_that_polls_hears_of_grants_again_within_a_minute),
         TEST(test_a_releaser_without_the_right_to_publish_releases_and_is_followed),

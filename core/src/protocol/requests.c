@@ -400,7 +400,7 @@ void hf_request_limit(hf_request *request, const hf_names *names, const char *id
 }
 
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms) {
-    begin_script(request, &hf_script_heal, names, 0);
+    begin_script(request, &hf_script_heal, names, ENDS_KEY);
     add_number(request, ttl_ms);
 }
 
