@@ -211,8 +211,8 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
 }
 
 /* End the op after the request of leave_request(), with or without an answer. */
-static void left_locked(hf_op *op, hf_status why, hf_status status, const redisReply *reply,
-                        hf_link *link, int64_t sent_at) {
+static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
+                                  const redisReply *reply, hf_link *link, int64_t sent_at) {
     op->busy = false;
     if (op->done) /* a grant was faster */
         return;
@@ -267,7 +267,7 @@ typedef struct leave_task {
     char id[HF_ID_LENGTH + 1];
 } leave_task;
 
-static void left(hf_task *task, hf_status status, const redisReply *reply) {
+static void leave_told(hf_task *task, hf_status status, const redisReply *reply) {
     leave_task *mine = HF_OF(leave_task, task, task);
     hf_client *client = hf_task_client(task);
     hf_op *op = hf_op_find_locked(client, mine->id);
@@ -275,19 +275,19 @@ static void left(hf_task *task, hf_status status, const redisReply *reply) {
         hf_kick_locked(client, task->names);
     if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
         return; /* the grant was faster, or a cancel */
-    left_locked(op, mine->why, status, reply, task->link, task->sent_at);
+    leave_answered_locked(op, mine->why, status, reply, task->link, task->sent_at);
 }
 
 /* Have the keeper take the op out of the queue, after its time or a cancel. */
-static void withdraw_op(hf_op *op, hf_status why) {
+static void leave_by_keeper(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
     if (end_here(op, why))
         return;
-    hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, left, NULL);
+    hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, leave_told, NULL);
     if (task == NULL) {
         hf_fail(HF_ENOMEM, "no memory");
         op->canceled = why != HF_ETIMEOUT;
-        left_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
+        leave_answered_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
         return;
     }
     leave_task *mine = HF_OF(leave_task, task, task);
@@ -303,7 +303,7 @@ static void withdraw_op(hf_op *op, hf_status why) {
 static void time_is_up(hf_op *op) {
     bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
-        withdraw_op(op, HF_ETIMEOUT);
+        leave_by_keeper(op, HF_ETIMEOUT);
 }
 
 static void op_due(hf_timer *timer, int64_t now) {
@@ -410,7 +410,7 @@ static hf_status ask_locked(acquiring *call) {
 }
 
 /* Take the op out of the queue, after its time or a signal. */
-static void leave_queue_locked(acquiring *call, hf_status why) {
+static void leave_by_thread_locked(acquiring *call, hf_status why) {
     hf_client *client = call->client;
     hf_op *op = &call->op;
     hf_request request;
@@ -425,8 +425,9 @@ static void leave_queue_locked(acquiring *call, hf_status why) {
     hf_client_lock(client);
     if (status == HF_OK && why != HF_ETIMEOUT && hf_reply_release(answer.reply) == HF_RELEASE_MORE)
         hf_kick_locked(client, op->hold->names);
-    left_locked(op, why, status, answer.reply,
-                status == HF_OK ? hf_link_find(&client->links, answer.node) : NULL, answer.sent_at);
+    leave_answered_locked(op, why, status, answer.reply,
+                          status == HF_OK ? hf_link_find(&client->links, answer.node) : NULL,
+                          answer.sent_at);
     freeReplyObject(answer.reply);
 }
 
@@ -445,7 +446,7 @@ static hf_status queue_locked(acquiring *call) {
         status = hf_op_wait_locked(op, HF_UNTIL_NO_PLACE, call->interruptible);
     if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
         return status;
-    leave_queue_locked(call, status);
+    leave_by_thread_locked(call, status);
     return op->done ? HF_OK : status;
 }
 
@@ -476,7 +477,7 @@ static hf_status delegate_locked(acquiring *call) {
     if (status == HF_ETIMEOUT)
         time_is_up(op);
     else if (!op->busy)
-        withdraw_op(op, HF_EINTR);
+        leave_by_keeper(op, HF_EINTR);
     return HF_OK;
 }
 
@@ -825,6 +826,6 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     else if (op->queue == NULL) /* it is confirmed, and may be one of several */
         op->canceled = true;
     else if (!op->canceled)
-        withdraw_op(op, HF_ECANCELED);
+        leave_by_keeper(op, HF_ECANCELED);
     return HF_OK;
 }

@@ -64,7 +64,7 @@ static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now, bool u
 }
 
 /* It ends without the lock. */
-static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
+static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explained) {
     hf_op *op = ballot->op;
     hf_error error = *hf_error_last();
     op->ballot = NULL;
@@ -81,7 +81,7 @@ static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
 static void step(struct hf_ballot *ballot);
 
 static void wake_at(struct hf_ballot *ballot, int64_t due) {
-    if (ballot->op->timeout_ms != 0 && ballot->time == IN_TIME)
+    if (ballot->op->timeout_ms != 0 && ballot->time == HF_IN_TIME)
         due = hf_earlier(due, ballot->op->until);
     hf_thread_timer_locked(ballot->client, &ballot->timer, due);
 }
@@ -159,11 +159,11 @@ static void line_up(struct hf_ballot *ballot) {
 
 static void time_is_up(struct hf_ballot *ballot) {
     if (ballot->lacks && ballot->reached < majority_of(ballot))
-        end(ballot, hf_fail(HF_ENOMEM, "no memory"), true);
+        end_ballot(ballot, hf_fail(HF_ENOMEM, "no memory"), true);
     else if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot))
-        end(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
+        end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
     else
-        end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
+        end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
 }
 
 /* The head of the line has no majority. */
@@ -193,7 +193,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     bool again = first && ballot->rounds <= TRY_ROUNDS && ballot->reached >= majority_of(ballot) &&
                  hf_now() < hf_after(ballot->op->since, TRY_MS);
     ballot->asks = false;
-    if (ballot->time == LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
+    if (ballot->time == HF_LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
         time_is_up(ballot);
     } else if (tries) {
         pause_for(ballot, INT64_C(1) << ballot->rounds);
@@ -306,26 +306,26 @@ static bool is_first_in_line(const struct hf_ballot *ballot) {
 static void ballot_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
     hf_op *op = ballot->op;
-    if (now >= op->until && op->timeout_ms != 0 && ballot->time != LAST) {
+    if (now >= op->until && op->timeout_ms != 0 && ballot->time != HF_LAST) {
         if (!ballot->asks && ballot->line == NULL && ballot->rounds > 0) {
             time_is_up(ballot);
             return;
         }
-        if (ballot->line != NULL && ballot->time == IN_TIME) {
+        if (ballot->line != NULL && ballot->time == HF_IN_TIME) {
             /* Which tells who has it; but not for long. */
             const hf_master *master = hf_votes_master(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
-            ballot->time = LATE;
+            ballot->time = HF_LATE;
             wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
             return;
         }
         hf_call_abandon(&ballot->line);
-        ballot->time = LAST; /* only a majority's word shows that others kept the lock */
+        ballot->time = HF_LAST; /* only a majority's word shows that others kept the lock */
     }
     if (ballot->asks)
         step(ballot);
     else if (ballot->line == NULL ||
-             (ballot->time == IN_TIME && now >= ballot->recheck_at && is_first_in_line(ballot)))
+             (ballot->time == HF_IN_TIME && now >= ballot->recheck_at && is_first_in_line(ballot)))
         ask_all(ballot);
     else
         line_up(ballot);
@@ -354,7 +354,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         hf_error_set(&completion->error);
         if (!can_spare_silent(ballot, hf_now(), true)) /* others have one master, and no lock */
             status = hf_masters_explain(ballot->client, ballot->like->names);
-        end(ballot, status, true);
+        end_ballot(ballot, status, true);
     } else if (in_line && held) {
         ballot->office = at;
         ballot->head_at = 0;
@@ -421,7 +421,7 @@ static void run(hf_op *op, bool interruptible) {
         else
             status = hf_op_sleep_locked(op, interruptible, &listens);
         if (status != HF_OK && op->ballot != NULL)
-            end(op->ballot, status, false);
+            end_ballot(op->ballot, status, false);
         else if (status != HF_OK && op->status == HF_OK)
             hf_op_finish_locked(op, status); /* the caller wants to hear of the signal */
     }
@@ -449,7 +449,7 @@ static bool begin_started(hf_op *op, int64_t pause_ms) {
     return true;
 }
 
-static void cancel(hf_op *op) { end(op->ballot, HF_ECANCELED, false); }
+static void cancel(hf_op *op) { end_ballot(op->ballot, HF_ECANCELED, false); }
 
 static void close_all(hf_client *client) {
     HF_EACH(at, &client->quorum->ballots) {

@@ -565,7 +565,7 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     int64_t left_ms = HF_RENEWAL_REFUSED;
     bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
     bool replaces = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
-    if (good && hf_renewal_again_locked(hold, left_ms)) {
+    if (good && hf_renewal_learns_many_locked(hold, left_ms)) {
         hf_request_free(mine->request);
         ask_to_renew(mine, mine->lease_ms, mine->mode);
         return AGAIN;

@@ -40,7 +40,7 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     hold->references = 1;
     hold->client = hf_client_keep(client);
     hold->names = hf_names_keep(names);
-    hold->place = hf_discovery_place(client->transport->discovery, names->slot);
+    hold->server = hf_discovery_place(client->transport->discovery, names->slot);
     hold->owner_length = owner_length;
     memcpy(hold->owner, owner, owner_length);
     return hold;

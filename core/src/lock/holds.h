@@ -76,11 +76,10 @@ struct hf_hold {
     int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 
     /* The renewal's. */
-    unsigned
-        place;  /* hf_discovery_place(->discovery) when the server was asked that last told of it */
-    bool asked; /* a renewal or claim is under way */
-    bool looks; /* and it does not renew */
-    bool fails; /* the last try came to nothing: hf_hold_fails_locked() */
+    unsigned server; /* that told of it last: hf_discovery_place() when that was asked */
+    bool asked;      /* a renewal or claim is under way */
+    bool looks;      /* and it does not renew */
+    bool fails;      /* the last try came to nothing: hf_hold_fails_locked() */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */

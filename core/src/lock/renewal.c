@@ -68,7 +68,8 @@ static bool is_held(const hf_hold *hold) {
 
 /* Has the hold another server since its last answer? The new one may not know it. */
 static bool has_moved(const hf_hold *hold) {
-    return hold->place != hf_discovery_place(hold->client->transport->discovery, hold->names->slot);
+    return hold->server !=
+           hf_discovery_place(hold->client->transport->discovery, hold->names->slot);
 }
 
 static bool asks(const hf_hold *hold) { return renews(hold) || has_moved(hold); }
@@ -177,7 +178,7 @@ void hf_renewal_moved_locked(hf_client *client) {
 /* Is it at risk, when a try at that place came to nothing? A server that is not reached renews none
  * of those that it has. */
 static bool is_at_risk(const hf_hold *hold, hf_status status, unsigned place) {
-    bool too = status == HF_ECONNECT && hold->place == place && renews(hold);
+    bool too = status == HF_ECONNECT && hold->server == place && renews(hold);
     return is_held(hold) && hold->validity.deadline != HF_NO_DEADLINE && (hold->fails || too);
 }
 
@@ -344,7 +345,7 @@ bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at
     return counts;
 }
 
-bool hf_renewal_again_locked(hf_hold *hold, int64_t left_ms) {
+bool hf_renewal_learns_many_locked(hf_hold *hold, int64_t left_ms) {
     bool again = left_ms == HF_RENEWAL_MANY && !hold->one_of_many;
     hold->one_of_many = hold->one_of_many || again;
     return again;
@@ -368,7 +369,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     hf_hold_shown_locked(hold, sent_at);
     hf_hold_fails_locked(hold, false);
     hold->terms.counting.tally->stats.renewed++;
-    hold->place = place;
+    hold->server = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
     hold->renew_at = soon ? hf_now() : again_at(hold, sent_at, PART);
     bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
@@ -444,7 +445,7 @@ static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
         tried(task, status);
     for (size_t i = 0; i < mine->count; i++) {
         hf_hold *hold = mine->holds[i];
-        bool again = hf_renewal_again_locked(hold, left_ms[i]);
+        bool again = hf_renewal_learns_many_locked(hold, left_ms[i]);
         if (again && hold->pushed && hold->state == HF_STATE_HELD) /* its handle may be closed */
             hf_hold_claim_locked(hold, hf_now());
         else if ((again || refused) && is_held(hold))

@@ -26,7 +26,7 @@ void hf_renewal_shortened_locked(hf_hold *hold);
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
 /* A renewal, a claim or a look was answered so. True: nothing was done, because the lock turns out
  * to have several holds: the same is to be asked again. */
-bool hf_renewal_again_locked(hf_hold *hold, int64_t left_ms);
+bool hf_renewal_learns_many_locked(hf_hold *hold, int64_t left_ms);
 /* A renewal, a claim or a look was answered so: what that makes of its deadline. False: it is too
  * old to count. Plan it afterwards. */
 bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);

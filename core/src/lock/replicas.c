@@ -33,7 +33,7 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
         if (!good)
             return hf_unexpected("claim");
         HF_HOLDING_CLIENT(client);
-        if (hf_renewal_again_locked(hold, left_ms))
+        if (hf_renewal_learns_many_locked(hold, left_ms))
             continue;
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
         hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;

@@ -157,7 +157,7 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
 
 /* By its fence it is found also under the id of what is kept; what a copy of its acquire has begun
  * is found by the first id alone. */
-static void end(hf_hold *hold, const hf_ask *ask, bool copies) {
+static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
     if (copies)
         undo(hold, ask, 0, true);
     if (hold->fence > 0)
@@ -186,7 +186,7 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        end(hold, &ask, true);
+        undo_both(hold, &ask, true);
         hf_hold_drop(hold);
     }
 }
@@ -217,7 +217,7 @@ bool hf_undo_locked(hf_hold *hold) {
         return true;
     if (hold->client->swept)
         return false;
-    end(hold, &ask, hold->out > 0);
+    undo_both(hold, &ask, hold->out > 0);
     return true;
 }
 

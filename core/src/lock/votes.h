@@ -41,9 +41,9 @@ struct hf_ballot {
     bool asks;      /* a round is under way */
     bool lacks;     /* it had no memory for some master */
     enum {
-        IN_TIME,
-        LATE, /* the time is up, and the line is left just now */
-        LAST  /* and this is the last round */
+        HF_IN_TIME,
+        HF_LATE, /* the time is up, and the line is left just now */
+        HF_LAST  /* and this is the last round */
     } time;
     bool waited; /* it has stood in line */
     hf_call *line;

@@ -609,8 +609,8 @@ static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopel
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
         hf_op *op = HF_OP_AT(place);
-        bool patient = op->until != HF_NO_DEADLINE || now < hf_after(op->since, patience_ms);
-        if (op->score > 0 || op->asking > 0 || (patient && !hopeless))
+        bool has_time = op->until != HF_NO_DEADLINE || now < hf_after(op->since, patience_ms);
+        if (op->score > 0 || op->asking > 0 || (has_time && !hopeless))
             continue;
         hf_op_fail_locked(op, hf_link_explain(links, op->link));
     }

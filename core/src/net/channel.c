@@ -405,7 +405,7 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
     link->heard_at = link->pinged_at = now;
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->listens.began = link->tries.at = 0; /* the server is there */
+        link->listens.began = link->tries.at = 0; /* the server is there, for requests too */
         return true;
     }
     hf_link_failed(link, status); /* requests have a dial of their own, or a connection */

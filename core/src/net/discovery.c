@@ -54,11 +54,11 @@ struct hf_discovery {
     hf_place watched;         /* the one that the watched sentinel names; host NULL: none does */
     int64_t ask_all_at;       /* when connections ask all, because that one cannot be reached */
     int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
-    uint64_t older;      /* a bit for each sentinel that has reported a lower one since then, */
-    int64_t older_since; /* and when the first did */
-    bool watching;       /* the thread of run_watch() runs */
-    int watch_fd;        /* the socket on which it waits, or -1 */
-    int wake_fd;         /* or -1 */
+    uint64_t older;           /* a bit for each sentinel that has reported a lower one since then */
+    int64_t older_since;      /* when the first of them did */
+    bool watching;            /* the thread of run_watch() runs */
+    int watch_fd;             /* the socket on which it waits, or -1 */
+    int wake_fd;              /* or -1 */
     bool shut;
     int64_t opened, broken, again; /* connections */
 };

@@ -56,7 +56,7 @@ static call *first_of(const hf_joint *joint) {
 
 /* End a call, and return the word to wake. A call that does not sleep goes on at once, and its
  * memory is gone. */
-static int *end(call *which, redisReply *reply) {
+static int *end_call(call *which, redisReply *reply) {
     hf_list_remove(&which->place);
     which->reply = reply;
     __atomic_store_n(&which->state, OVER, __ATOMIC_RELEASE);
@@ -70,7 +70,7 @@ static void fail(hf_joint *joint, hf_status status) {
     joint->status = status;
     snprintf(joint->why, sizeof joint->why, "%s", hf_error_message());
     while (joint->calls.first != NULL)
-        hf_wake(end(first_of(joint), NULL));
+        hf_wake(end_call(first_of(joint), NULL));
     joint->reader = NULL;
 }
 
@@ -123,7 +123,7 @@ static size_t hand_out(hf_joint *joint, redisReply **replies, size_t count, int 
         call *to = first_of(joint);
         size_t *before = to != NULL ? &to->before : &joint->behind;
         if (*before == 0 && to != NULL) {
-            woken[given++] = end(to, replies[i]);
+            woken[given++] = end_call(to, replies[i]);
             continue;
         }
         freeReplyObject(replies[i]);

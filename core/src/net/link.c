@@ -442,7 +442,7 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_pool_opened(links->transport->pool, link->node, connection, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->tries.began = link->listens.at = 0; /* the server is there */
+        link->tries.began = link->listens.at = 0; /* the server is there, for channels too */
     } else {
         if (link->commands == NULL) {
             hf_link_failed(link, status);
