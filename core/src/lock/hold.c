@@ -713,10 +713,9 @@ static void settle_masters(operation *mine, hf_status status) {
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (mine->replaces)
         hf_renewal_next_locked(hold, hf_now());
-    int64_t left_ms = gone ? HF_RENEWAL_GONE : 0;
     if (gone && hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
-    mine->status = renewal_status(hold, gone ? HF_OK : status, true, left_ms);
+    mine->status = renewal_status(hold, gone ? HF_OK : status, true, gone ? HF_RENEWAL_GONE : 0);
 }
 
 static hf_status begin_masters(operation *mine) {

@@ -225,9 +225,7 @@ static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, b
 hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
     hf_request request;
     hf_answer answer;
-    if (lock == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(lock->client);
+    hf_status status = hf_client_check(lock != NULL ? lock->client : NULL);
     if (status != HF_OK)
         return status;
     if (fence < 0)

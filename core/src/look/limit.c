@@ -4,9 +4,7 @@
 #include "look/node.h"
 
 static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_ms) {
-    if (lock == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(lock->client);
+    hf_status status = hf_client_check(lock != NULL ? lock->client : NULL);
     if (status != HF_OK)
         return status;
     if (permits < 0 || permits > HF_PERMITS_MAX)

@@ -379,9 +379,8 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
 }
 
 static bool is_left(const hf_links *links, const hf_channel *channel, int64_t now) {
-    int64_t linger_ms = channel == links->own ? OWN_LINGER_MS : LINGER_MS;
     return channel->users.first == NULL && channel->subscribed &&
-           now >= hf_after(channel->left_at, linger_ms);
+           now >= hf_after(channel->left_at, channel == links->own ? OWN_LINGER_MS : LINGER_MS);
 }
 
 /* Unsubscribe from a cluster's channels that had no waiters for a while. */
@@ -489,8 +488,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
     if (link->subscription == NULL)
         return link->subscription_dial != NULL || is_tried(link) ? HF_NO_DEADLINE
                                                                  : link->listens.at;
-    int64_t command_ms = links->transport->command_ms;
-    int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
+    int64_t due = hf_after(link->heard_at, PING_MS + links->transport->command_ms);
     HF_EACH(at, &link->unasked)
     if (CHANNEL_OF(at)->wanted)
         due = hf_earlier(due, CHANNEL_OF(at)->tries.at);
