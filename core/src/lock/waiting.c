@@ -269,11 +269,20 @@ static hf_op *find_op(const recheck_task *mine, size_t at) {
     return hf_op_find_locked(hf_task_client(&mine->task), mine->ids[at]);
 }
 
+/* Would the op be refused each time, as this thread's message says: for a permission, or because
+ * the record of its call is of another type? */
+static bool is_refused(const hf_op *op, hf_status status) {
+    const char *message = hf_error_message();
+    return status == HF_ESERVER &&
+           (hf_error_permission(message) ||
+            (op->hold->once != NULL && strstr(message, "WRONGTYPE") != NULL));
+}
+
 /* The server did not answer it, as this thread's message says: it asks again; or its caller learns
  * why it cannot. */
-static void recheck_failed(hf_op *op, hf_status status, bool refused) {
+static void recheck_failed(hf_op *op, hf_status status) {
     bool never = op->score == 0; /* it never got a place */
-    if (op->canceled || op->busy || !(never || refused)) {
+    if (op->canceled || op->busy || !(never || is_refused(op, status))) {
         op->epoch = 0;
         return;
     }
@@ -359,7 +368,7 @@ static bool recheck_over(const hf_task *task) {
 
 /* What the answer is for one of them; standing: NULL if there is none. */
 static void hear(const recheck_task *mine, size_t at, hf_status status, const hf_look *look,
-                 const hf_standing *standing, bool refused) {
+                 const hf_standing *standing) {
     hf_op *op = find_op(mine, at);
     if (op == NULL) {
         if (standing != NULL && standing->state == HF_STANDS_HELD)
@@ -369,7 +378,7 @@ static void hear(const recheck_task *mine, size_t at, hf_status status, const hf
     if (standing != NULL)
         hf_op_answer_locked(op, mine->task.link, look, standing, mine->task.sent_at);
     else if (status != HF_OK && op->early.fence == 0)
-        recheck_failed(op, status, refused);
+        recheck_failed(op, status);
     op = find_op(mine, at);
     if (op != NULL && op->early.fence != 0 && (status != HF_OK || !comes_early(op)))
         deliver_early(op);
@@ -396,11 +405,10 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     if (queue != NULL && !mine->aside)
         queue->asking = false;
     hf_error error = *hf_error_last();
-    bool refused = status == HF_ESERVER && hf_error_permission(error.message);
     for (size_t i = 0; i < mine->count; i++) {
         if (status != HF_OK)
             hf_error_set(&error); /* another op may have its own */
-        hear(mine, i, status, &look, kind == HF_ANSWER_GOOD ? &standings[i] : NULL, refused);
+        hear(mine, i, status, &look, kind == HF_ANSWER_GOOD ? &standings[i] : NULL);
     }
     queue = hf_queue_find_locked(client, task->names);
     if (queue != NULL && queue->ops.first == NULL)

@@ -401,6 +401,27 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
     proxy_stop(lane);
 }
 
+/* An acquire that waits for what the call brought learns why it cannot, and takes none of its
+ * client's others with it. */
+static void test_a_record_of_another_type_ends_the_wait_for_an_outcome(void **state) {
+    (void)state;
+    assert_true(hf_client_fd(client) >= 0);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_once_begin_start(mine, HF_FOREVER, NULL, NULL, 0, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    assert_status(hf_lock_acquire_start(mine, NULL, 0, HF_FOREVER, NULL, 2), HF_OK);
+    assert_soon(queued("k") == 2);
+    TELL("SET {k}k:hf1:r x");
+    give_back(hold, HF_OK);
+    for (int i = 0; i < 2; i++) {
+        hf_completion done = next_of(client);
+        assert_status(done.status, done.op == 1 ? HF_ESERVER : HF_OK);
+        if (done.status == HF_OK)
+            give_back(done.hold, HF_OK);
+    }
+    TELL("DEL {k}k:hf1:r");
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
@@ -421,6 +442,7 @@ int main(int count, char **words) {
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
         TEST(test_the_next_turn_ends_the_one_that_was_lost),
+        TEST(test_a_record_of_another_type_ends_the_wait_for_an_outcome),
     };
     return RUN_TESTS(tests, count, words);
 }
