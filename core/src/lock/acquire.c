@@ -177,7 +177,8 @@ static bool is_unsent(const hf_op *op) {
            hf_link_is_unsent(op->link, op->since);
 }
 
-/* Take the answer of a cancel. False: the op was granted just before, and is over. */
+/* Take the answer of a cancel. False: the op was granted just before, and is over; or it asks once
+ * more, because its cancel was sent before its first request, and the lock is free. */
 static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
     char holder[HF_QUOTED_MAX] = "";
     hf_standing mine;
@@ -203,6 +204,9 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     const char *owner = hf_reply_holder(reply, &length, &kept);
     if (owner != NULL)
         hf_owner_quote(owner, length, holder, sizeof holder);
+    else if (op->delegated && !op->answered && hf_op_renew_id_locked(op) == HF_OK &&
+             hf_op_try_locked(op, true))
+        return false;
     if (kept)
         explain_kept(op, holder, look.ttl_ms);
     else

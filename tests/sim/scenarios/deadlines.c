@@ -324,6 +324,26 @@ static void test_a_call_that_stood_still_does_not_tell_what_failed_before(void *
     hf_client_close(client);
 }
 
+/* The client's thread stands still from its start for longer than its time: no server has said that
+ * others have the lock, which is free. */
+static void test_an_acquire_that_was_not_sent_in_its_time_is_not_told_as_held(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    warm_up(client);
+    for (int64_t after_us = 0; after_us < 400; after_us += 20) {
+        for (size_t n = 0, main = sim_threads(sim_self()) - 1; n < main; n++)
+            sim_stun(sim_self(), n, 100 * SIM_MS);
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 10, NULL, 1), HF_OK);
+        hf_completion done = next_of(client);
+        assert_status(done.status, HF_OK);
+        give_back(done.hold, HF_OK);
+        usleep((useconds_t)after_us);
+    }
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_an_open_takes_the_time_to_connect_once),
@@ -338,6 +358,7 @@ int main(int count, char **words) {
         TEST(test_clients_that_began_together_do_not_renew_together),
         TEST(test_a_renewal_that_is_refused_is_asked_for_after_an_eighth),
         TEST(test_a_call_that_stood_still_does_not_tell_what_failed_before),
+        TEST(test_an_acquire_that_was_not_sent_in_its_time_is_not_told_as_held),
     };
     return RUN_TESTS(tests, count, words);
 }
