@@ -156,7 +156,7 @@ def test_ctrl_z_stops_the_job_and_fg_resumes_it(
 
 
 def test_a_job_that_was_stopped_for_too_long_does_not_go_on(terminal: Terminal, name: str) -> None:
-    terminal.type(f"holdfast run --lease 1s {name} -- sh -c 'echo i''n; exec sleep 60'")
+    terminal.type(f"holdfast run --lease 4s {name} -- sh -c 'echo i''n; exec sleep 60'")
     terminal.expect("in\r")
     terminal.press("\x1a", "Stopped")
     terminal.expect("killing its command")
