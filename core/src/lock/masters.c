@@ -187,6 +187,11 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
     hf_announce_locked(client, &completion, NULL);
 }
 
+static bool renews_all(hf_client *master) {
+    HF_HOLDING_CLIENT(master);
+    return hf_table_failing_locked(master) == 0;
+}
+
 static void note(hf_master *master, const hf_call *call, const hf_completion *completion) {
     int64_t trip_ms = (hf_now() - call->sent_at) / HF_MS;
     hf_master_note(master, completion->status, &completion->error);
@@ -197,10 +202,11 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
 }
 
 static void hear(hf_client *client, size_t at, const hf_completion *completion) {
+    const hf_master *master = &client->quorum->masters[at];
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
         hear_trouble(client, at, completion->status != HF_OK);
-    else if (completion->hold != NULL && client->quorum->masters[at].fails)
+    else if (completion->hold != NULL && master->fails && renews_all(master->client))
         hear_trouble(client, at, false); /* it has given a vote since */
     if (call == NULL)
         return;

@@ -1913,6 +1913,35 @@ static void test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one(voi
     }
 }
 
+/* A vote for another lock says nothing of the hold that a master still fails to renew. */
+static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    hf_client *cat;
+    hf_hold *fails, *other;
+    (void)state;
+    assert_status(hf_client_open(servers_url(MASTERS), &options, &cat), HF_OK);
+    hf_lock *a = lease_lock(cat, "a", 9000, HF_ON), *b = lease_lock(cat, "b", 9000, HF_ON);
+    assert_true(hf_client_fd(cat) >= 0);
+    assert_status(hf_lock_acquire(a, 10000, &fails), HF_OK);
+    assert_soon(has_votes(fails, COUNT_OF_MASTERS));
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "ACL SETUSER default resetkeys ~b ~{b}*");
+    hf_completion told = next_of(cat);
+    if (told.kind == HF_KIND_FAILOVER) /* of the first */
+        told = next_of(cat);
+    assert_int_equal(told.kind, HF_KIND_TROUBLE);
+    assert_status(told.status, HF_ECONNECT);
+    assert_status(hf_lock_acquire(b, 10000, &other), HF_OK);
+    assert_int_equal(next_of(cat).kind, HF_KIND_LOSS);
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "ACL SETUSER default ~*");
+    hf_hold_close(fails);
+    give_back(other, HF_OK);
+    hf_lock_close(a);
+    hf_lock_close(b);
+    hf_client_close(cat);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -1990,6 +2019,7 @@ int main(int count, char **words) {
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
+        TEST(test_a_vote_for_another_lock_ends_no_trouble),
     };
     return RUN_TESTS(tests, count, words);
 }
