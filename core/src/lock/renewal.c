@@ -208,9 +208,11 @@ static void renewal_fails(hf_client *client, hf_hold *const *holds, size_t count
     if (!client->tells_trouble || status == HF_ECLOSED)
         return;
     bool told = hf_table_failing_locked(client) > 0;
-    for (size_t i = 0; i < count; i++)
-        if (is_held(holds[i]) && !holds[i]->looks && now < holds[i]->validity.deadline)
+    for (size_t i = 0; i < count; i++) {
+        int64_t deadline = holds[i]->validity.deadline;
+        if (is_held(holds[i]) && !holds[i]->looks && now < deadline && deadline != HF_NO_DEADLINE)
             hf_hold_fails_locked(holds[i], true);
+    }
     if (told || hf_table_failing_locked(client) == 0)
         return;
     if (client->renewing->trouble_at == 0)

@@ -163,6 +163,25 @@ static void test_who_has_not_asked_hears_nothing(void **state) {
     hf_client_close(other);
 }
 
+/* While a renewal has no answer, the lease is replaced by none. */
+static void test_what_has_no_end_any_more_is_not_at_risk(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *own = open_telling(url_of(way));
+    hf_lock *lock = lease_lock(own, "k", LEASE, HF_ON);
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_renew(hold), HF_OK); /* the server knows the script now */
+    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    assert_status(hf_hold_extend(hold, HF_NEVER, HF_EXTEND_REPLACE), HF_OK);
+    assert_int_equal(completion_within(own, 3 * LEASE).kind, HF_KIND_NONE);
+    atomic_store(&way->holds_reply, false);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(own);
+    proxy_stop(way);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_server_that_is_gone_for_a_while),
@@ -171,6 +190,7 @@ int main(int count, char **words) {
         TEST(test_what_is_released_is_at_risk_no_more),
         TEST(test_a_renewal_that_is_refused),
         TEST(test_who_has_not_asked_hears_nothing),
+        TEST(test_what_has_no_end_any_more_is_not_at_risk),
     };
     return RUN_TESTS(tests, count, words);
 }
