@@ -55,7 +55,7 @@ def assert_all_measured(measured: dict[str, dict[str, Any]]) -> None:
         assert ("round_trips" in one) == (name != "round-trip")
     assert measured["pair"]["expected_round_trips"] == 2
     trips = measured["pair"]["p50_us"] / measured["round-trip"]["p50_us"]
-    assert measured["pair"]["round_trips"] == pytest.approx(trips, abs=0.1)
+    assert measured["pair"]["round_trips"] == pytest.approx(trips, rel=0.01, abs=0.1)
 
 
 def assert_soon_gone(raw: redis.Redis, prefix: bytes = b"holdfast-bench:") -> None:

@@ -60,6 +60,8 @@ static inline int start_all(void **state) {
             sentinels[i], nodes[0]);
         fclose(conf);
         sentinel_pids[i] = START(file, "--sentinel");
+        assert_soon(answers(sentinels[i]));
+        assert_int_equal(waitpid(sentinel_pids[i], NULL, WNOHANG), 0); /* it is that which does */
     }
     for (int i = 0; i < NODES; i++) {
         assert_soon(field(sentinels[i], "num-slaves") == NODES - 1);

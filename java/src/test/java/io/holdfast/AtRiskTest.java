@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 
 /** Trouble is told before anything is lost. */
 final class AtRiskTest {
-    private static final Duration BRIEF = Duration.ofMillis(500);
+    private static final Duration BRIEF = Duration.ofSeconds(2);
     private static final LockOptions LEASE = LockOptions.defaults().lease(Duration.ofSeconds(12));
 
     private final List<TroubleNotice> told = new CopyOnWriteArrayList<>();
