@@ -202,7 +202,7 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
 }
 
 static void hear(hf_client *client, size_t at, const hf_completion *completion) {
-    const hf_master *master = &client->quorum->masters[at];
+    hf_master *master = &client->quorum->masters[at];
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
         hear_trouble(client, at, completion->status != HF_OK);
@@ -212,7 +212,7 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
         return;
     hf_list_remove(&call->item);
     if (completion->status != HF_ECANCELED)
-        note(&client->quorum->masters[at], call, completion);
+        note(master, call, completion);
     if (call->heard != NULL)
         call->heard(call, completion);
     else if (completion->hold != NULL)
