@@ -970,8 +970,10 @@ static void test_an_extension_makes_no_vote_outlast_the_hold(void **state) {
     assert_true(left_at(0) > 140000);
     assert_true(hf_hold_remaining_ms(hold) < 101000);
     assert_status(hf_hold_extend(hold, 20000, 0), HF_OK);
-    for (int i = 0; i < 3; i++)
-        assert_in_range(left_at(i), 110000, 150000);
+    for (int i = 0; i < 3; i++) {
+        assert_soon(left_at(i) > 110000); /* two have answered, and are enough */
+        assert_true(left_at(i) <= 150000);
+    }
     release(hold);
     hf_lock_close(lock);
     hf_client_close(client);

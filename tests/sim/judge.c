@@ -266,11 +266,16 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
     for (const belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
         if (are_joined(b, other) && other->shortens)
             until = 0; /* nothing is certain of it before the answer */
-    if (b->group != 0 || until > b->until || b->until <= sim_now()) {
+    /* An answer on a slow way that moves no end is no news: it was true when it was sent, and the
+     * promise is still the one from before. The client rounds to 1 ms. */
+    bool renewed =
+        b->group != 0 || until == SIM_NEVER || until - SIM_MS > b->until || b->until <= sim_now();
+    if (renewed)
         b->began = b->began > began ? b->began : began;
+    if (renewed || until > b->until)
         b->until = until;
-    }
-    if (began > excused_at(b) && !servers_independent()) /* the server has it, after all */
+    /* The server has it, after all. */
+    if (renewed && began > excused_at(b) && !servers_independent())
         b->excused = judge_has_left();
     /* Holds that are joined end together, with the first of them. */
     for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
