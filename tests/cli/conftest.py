@@ -163,7 +163,7 @@ def start_redis(
     """A server on a free port, or again on that one."""
     fixed = ["--bind", "127.0.0.1", "--save", ""]
     while True:
-        at = port or random.randrange(10_000, 22_000)
+        at = port or random.randrange(18_000, 20_000)
         node = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(at), *fixed, *options],
             stdout=subprocess.DEVNULL,

@@ -256,7 +256,7 @@ def test_nobody_there_is_said(cli: Program) -> None:
 def free_port() -> int:
     """A port that leaves room for the bus of a cluster, 10000 above it."""
     while True:
-        port = random.randrange(10_000, 22_000)
+        port = random.randrange(16_000, 18_000)
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", port))
             other.bind(("127.0.0.1", port + 10_000))

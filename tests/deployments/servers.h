@@ -17,25 +17,32 @@
 /* A folder of this program's, removed at its end. */
 static char folder[64];
 
-static inline bool port_is_free(int port) {
+/* Keeps it until this program ends, with a socket that does not listen: other programs draw
+ * ports, too, and a server that is stopped comes back. A server may have it beside that, because
+ * both say SO_REUSEADDR; another one's trial, without that, may not. */
+static inline int reserve_port(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     address.sin_port = htons((uint16_t)port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0)
+        return fd;
     close(fd);
-    return is_free;
+    return -1;
 }
 
-/* A port whose partner for the bus of a cluster's nodes is free too; neither is one that the
- * system gives to connections, so that they stay free for a server that comes back. */
+/* A port, with its partner for the bus of a cluster's nodes; neither is one that the system gives
+ * to connections, or that with-redis and the tests in other languages draw. */
 static inline int free_port(void) {
     static unsigned seed;
     if (seed == 0)
         seed = (unsigned)getpid() * 2654435761U ^ (unsigned)now_ms();
     for (;;) {
-        int port = 10000 + rand_r(&seed) % 12000;
-        if (port_is_free(port) && port_is_free(port + 10000))
+        int port = 10000 + rand_r(&seed) % 6000, fd = reserve_port(port);
+        if (fd >= 0 && reserve_port(port + 10000) >= 0)
             return port;
+        if (fd >= 0)
+            close(fd);
     }
 }
 

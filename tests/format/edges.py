@@ -1786,7 +1786,7 @@ class Edges:
 def free_port() -> int:
     """One below those that the system hands out, and the cluster's bus 10000 above it, too."""
     while True:
-        port = random.randrange(10000, 22000)
+        port = random.randrange(16000, 18000)
         with socket.socket() as one, socket.socket() as two, contextlib.suppress(OSError):
             one.bind(("127.0.0.1", port))
             two.bind(("127.0.0.1", port + 10000))

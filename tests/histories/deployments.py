@@ -51,7 +51,7 @@ def free_port() -> int:
     That of a Cluster's bus, 10,000 above it, is free as well.
     """
     while True:
-        port = random.randrange(10000, 22000)
+        port = random.randrange(16000, 18000)
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", port))
             other.bind(("127.0.0.1", port + 10000))

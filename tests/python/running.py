@@ -61,7 +61,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 def free_port() -> int:
     """Find one that no connection is given, so that it is still free for a start or a restart."""
     while True:
-        port = random.randrange(10_000, 32_000)
+        port = random.randrange(18_000, 20_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
 
