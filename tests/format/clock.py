@@ -14,18 +14,23 @@ class Clock:
     ends a lease: HOLDFAST_TEST_STEP is the library of tests/preload/step.c. Else the system's."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self.environment, self.numbers = dict(os.environ), memoryview(bytes(16)).cast("q")
+        self.environment, self.numbers = dict(os.environ), memoryview(bytes(24)).cast("q")
         self.stands = "HOLDFAST_TEST_STEP" in os.environ
         if self.stands:
             file = folder / "clock"
-            file.write_bytes(struct.pack("qq", 0, int(time.time() * 1e6)))
+            file.write_bytes(struct.pack("qqq", 0, int(time.time() * 1e6), 0))
             with file.open("r+b") as opened:
-                self.numbers = memoryview(mmap.mmap(opened.fileno(), 16)).cast("q")
+                self.numbers = memoryview(mmap.mmap(opened.fileno(), 24)).cast("q")
             self.environment["LD_PRELOAD"] = os.environ["HOLDFAST_TEST_STEP"]
             self.environment["HOLDFAST_TEST_CLOCK"] = str(file)
 
     def now(self) -> float:
         return self.numbers[1] / 1e6 if self.stands else time.time()
+
+    def each_look_us(self, us: int) -> None:
+        """A server that stands still between any two looks; 0: no more."""
+        if self.stands:
+            self.numbers[2] = us
 
     def pass_ms(self, ms: int) -> None:
         """Each look adds a microsecond: the millisecond begins anew."""

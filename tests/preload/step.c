@@ -1,7 +1,8 @@
 /* Preloaded into a server: its clock is what the file that HOLDFAST_TEST_CLOCK names says
- * just now, two 64-bit numbers: the seconds from the system's clock, and, if not zero, the
- * time in microseconds instead, which goes on by one with each look at the clock and by
- * nothing else. (libfaketime does not go with the jemalloc that Redis uses.) */
+ * just now, three 64-bit numbers: the seconds from the system's clock; if not zero, the time in
+ * microseconds instead, which goes on with each look at the clock and by nothing else; and by
+ * how many microseconds, if not by one. (libfaketime does not go with the jemalloc that Redis
+ * uses.) */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 typedef struct {
     volatile int64_t seconds;
     _Atomic int64_t us;
+    volatile int64_t more_us;
 } setting;
 
 static setting *set;
@@ -37,7 +39,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
         now->tv_sec += set->seconds;
         return status;
     }
-    int64_t us = ++set->us;
+    int64_t more_us = set->more_us > 0 ? set->more_us : 1, us = set->us += more_us;
     *now = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
     return status;
 }

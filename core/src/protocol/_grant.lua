@@ -95,14 +95,23 @@ local function put(form, id, fence, rest, lease)
   held = { form = form, id = id, fence = fence, owner = owner, rest = rest, x = 1, first = ends }
 end
 
+-- The end of K, for S: as a number and as a score. A server up to 7.0 looks at its clock for the time
+-- that is left; if it stands still after the script's first look, only a later one errs to the safe side.
+local function end_of_key()
+  local ttl = call('PTTL', K)
+  if ttl < 0 then return math.huge, 'inf' end
+  local time = call('TIME')
+  local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
+  return ends, fmt('%.0f', ends)
+end
+
 -- Gives a shared hold that is taken the form many, in which a plain HDEL misses, and a release looks
 -- at the queue. All or nothing; answers the server's error. The caller sets the ends, after what it adds: a
 -- server deletes K at once if it is to end now.
 local function spread()
-  local was, ttl = held, call('PTTL', K)
-  local ends = ttl < 0 and 'inf' or fmt('%.0f', now_ms + ttl)
+  local was, first, ends = held, end_of_key()
   if call('EXISTS', S) == 1 then call('DEL', S) end
-  held = { form = 'many', fence = '', owner = '', x = 0, n = 1, extra = 0, first = ms(ends) }
+  held = { form = 'many', fence = '', owner = '', x = 0, n = 1, extra = 0, first = first }
   local err = refused('ZADD', S, ends, was.id) or refused('HDEL', K, '') -- is it allowed?
     or refused('HSET', K, 'hf1', header(), 'h' .. was.id, 's' .. was.fence .. NOBODY .. was.owner)
   if err then
@@ -157,11 +166,10 @@ local function add(id, mode, weight, fence, client, owner, lease)
       err = refused('ZADD', S, score, id) or refused('HSET', K, 'hf1', header(), 'h' .. id, value)
       if not err then err = last_end(score) end
     else
-      local ttl = call('PTTL', K)
-      local first = ttl < 0 and math.huge or now_ms + ttl
+      local first, till = end_of_key()
       held = { form = 'many', fence = was.fence, owner = was.owner, x = mode == 's' and 1 or 2, n = 2,
         extra = weight - 1, first = first }
-      err = refused('ZADD', S, ttl < 0 and 'inf' or first, was.id, score, id)
+      err = refused('ZADD', S, till, was.id, score, id)
         or refused('HDEL', K, '') -- is it allowed? A plain field must not stay
         or refused('HSET', K, 'hf1', header(), 'h' .. was.id, 'x' .. was.fence .. mark .. was.owner,
           'h' .. id, value)
@@ -171,7 +179,7 @@ local function add(id, mode, weight, fence, client, owner, lease)
         return err
       end
       if was.form == 'taken' then refused('HDEL', K, 'h' .. was.id .. was.fence) end
-      err = last_end(first > ends and (ttl < 0 and 'inf' or first) or score)
+      err = last_end(first > ends and till or score)
     end
   end
   if err then

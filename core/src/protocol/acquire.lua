@@ -156,7 +156,8 @@ repeat
   fence = sub(name, 34)
   if holder == owner then
     if not nests then break end
-    local first = ttl < 0 and 'inf' or sub(stamp, 1, 13) + ttl .. ''
+    time = call('TIME') -- end_of_key() says why
+    local first = ttl < 0 and 'inf' or time[1] * 1000 + math.floor(time[2] / 1000) + ttl .. ''
     err = pcall('ZADD', S, first, sub(name, 2, 33), ends, id)
     if err ~= 2 then return err end
     local latest = ttl >= 0 and first > ends and first or ends

@@ -56,7 +56,8 @@ else
   if name then
     -- It gets the form many, in which a plain HDEL misses.
     local ttl = call('PTTL', K)
-    first = ttl < 0 and 'inf' or sub(stamp, 1, 13) + ttl .. ''
+    time = call('TIME') -- end_of_key() says why
+    first = ttl < 0 and 'inf' or time[1] * 1000 + math.floor(time[2] / 1000) + ttl .. ''
     if call('EXISTS', S) == 1 then call('DEL', S) end -- what a lost K has left behind
     -- With a member of more than 64 bytes it becomes a skip list, in which nothing is sought entry by entry.
     done = pcall('ZADD', S, first, sub(name, 2, 33), ends, id, 'inf', name .. name)
