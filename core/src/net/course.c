@@ -31,6 +31,7 @@ static int64_t longest_wait(const hf_outcome *outcome) {
 static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
     bool waits = outcome->met == HF_MET_ERROR && outcome->after == HF_AFTER_WAIT;
     course->asking = false;
+    course->redirections = 0; /* a circle leads nowhere else */
     hf_step step = after_pause(course, waits ? longest_wait(outcome) : PAUSE_MAX_MS);
     step.look = outcome->clustered;
     return step;
@@ -52,7 +53,7 @@ static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
     course->asking = outcome->after == HF_AFTER_ASK;
     if (course->asking)
         course->node = outcome->to;
-    if (++course->redirections > HF_REDIRECTIONS_MAX)
+    if (++course->redirections > HF_REDIRECTIONS_MAX && !outcome->insists)
         return (hf_step){.what = HF_STEP_FAIL, .circle = true};
     return course->redirections > REDIRECTIONS_AT_ONCE ? after_pause(course, PAUSE_MAX_MS)
                                                        : at_once();

@@ -425,8 +425,10 @@ void hf_link_failed(hf_link *link, hf_status status) {
 
 /* Report to all that waits that the dial for it came to nothing. */
 static void tell_waiting(hf_links *links, hf_link *link) {
-    HF_EACH(at, &link->waiting)
-    tell_tried(TASK_OF(at), hf_link_explain(links, link));
+    HF_EACH(at, &link->waiting) {
+        TASK_OF(at)->course.redirections = 0;
+        tell_tried(TASK_OF(at), hf_link_explain(links, link));
+    }
     if (link->failure != HF_ECONNECT)
         refuse_waiting(links, link);
 }

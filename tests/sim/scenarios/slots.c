@@ -69,17 +69,20 @@ static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **stat
     hf_lock_close(another);
 }
 
-/* All of the slot is the other node's from now on. */
-static void move_slot(const char *key, int from, int to) {
-    int slot = sim_cluster_slot((sim_bytes){key, strlen(key)});
+static void move_keys(int slot, int from, int to) {
     sim_seen seen;
     for (uint64_t cursor = 0; sim_redis_next(servers_redis(from), 0, &cursor, &seen);)
         if (sim_cluster_slot(seen.name) == slot) {
             sim_cluster_move_key(servers_redis(from), servers_redis(to), seen.name);
             cursor = 0;
         }
+}
+
+/* All of the slot is the other node's from now on. */
+static void move_slot(const char *key, int from, int to) {
+    move_keys(slot_of(key), from, to);
     for (int i = 0; i < servers_count(); i++)
-        sim_cluster_give(servers_redis(i), slot, slot, to);
+        sim_cluster_give(servers_redis(i), slot_of(key), slot_of(key), to);
 }
 
 /* A lock of that node. */
@@ -213,6 +216,46 @@ static void test_a_close_keeps_a_hold_that_nests_by_a_race(void **state) {
     sleep_ms(60000);
 }
 
+/* H171: each of two nodes says that the other one serves the slot, until an operator mends it. */
+static void test_what_must_be_sent_outlasts_nodes_that_do_not_agree(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(lock);
+    int slot = slot_of("k"), from = node_of("k"), to = (from + 1) % servers_count();
+    sim_cluster_give(servers_redis(from), slot, slot, to);
+    sim_cluster_give(servers_redis(to), slot, slot, from);
+    give_back(hold, HF_ESERVER);
+    sleep_ms(10000);
+    move_slot("k", to, from);
+    assert_soon(node_of("k") == -1);
+    hf_lock_close(lock);
+}
+
+/* H172: it has all keys of the slot already, and the other one leads there. */
+static void test_an_acquire_waits_for_the_node_to_which_its_slot_moves(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "{m}a", 60000, HF_OFF),
+            *another = lease_lock(client, "{m}b", 60000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    int slot = slot_of("{m}a"), from = servers_owner("{m}a"), to = (from + 1) % servers_count();
+    sim_cluster_moving(servers_redis(to), slot, from, to);
+    sim_cluster_moving(servers_redis(from), slot, from, to);
+    move_keys(slot, from, to);
+    servers_restart(to, true, 8 * SIM_S);
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(another, NULL, 0, 60000, NULL, 1), HF_OK);
+    waiter *w = waiter_start(lock, 60000);
+    sleep_ms(10000);
+    move_slot("{m}a", from, to);
+    waiter_join(w, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    give_back(w->hold, HF_OK);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(another);
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -268,6 +311,8 @@ int main(int count, char **words) {
         TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
         TEST(test_a_close_keeps_a_hold_in_which_another_has_nested),
         TEST(test_a_close_keeps_a_hold_that_nests_by_a_race),
+        TEST(test_what_must_be_sent_outlasts_nodes_that_do_not_agree),
+        TEST(test_an_acquire_waits_for_the_node_to_which_its_slot_moves),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
