@@ -8,13 +8,17 @@
 #include "protocol/answers.h"
 #include "protocol/errors.h"
 
-/* The server's error as a status. A server that does not know AUTH quotes the password: the
- * message shows only the text before the first quote. */
+/* The server's error as a status; HF_ECONNECT: it passes. A server that does not know AUTH quotes
+ * the password: the message shows only the text before the first quote. */
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
         return hf_fail(status, "%s gave an unexpected reply to %s", address->shown, what);
-    hf_error_class(reply->str, &status);
+    hf_after_error after = hf_error_class(reply->str, &status);
+    if (after == HF_AFTER_WAIT || after == HF_AFTER_RECONNECT) {
+        HF_MARK("H173");
+        status = HF_ECONNECT;
+    }
     if (strcmp(what, "AUTH") != 0)
         return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
     char *secret = NULL;

@@ -607,6 +607,33 @@ static void test_a_password_that_was_wrong_explains_no_later_outage(void **state
     TELL("ACL DELUSER ann");
 }
 
+/* H173: it answers HELLO, and refuses SELECT. */
+static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state) {
+    hf_hold *hold;
+    (void)state;
+    hf_client *client = open_with(text("redis://%s:6379/1", sim_address(SERVER)), 2000, 2000);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *another = lease_lock(client, "l", 60000, HF_OFF);
+    TELL("CLIENT KILL TYPE normal");
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    servers_refuse(0, SIM_BUSY, NULL, -1);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_ECONNECT);
+    assert_non_null(strstr(hf_error_message(), "refused SELECT: BUSY"));
+    assert_status(hf_lock_acquire_start(another, NULL, 0, 20000, NULL, 1), HF_OK);
+    waiter *w = waiter_start(lock, 20000);
+    sleep_ms(5000);
+    servers_refuse(0, SIM_BUSY, NULL, 0);
+    waiter_join(w, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    give_back(w->hold, HF_OK);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(another);
+    hf_client_close(client);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_burst_has_three_connections_and_leaves_one),
@@ -626,6 +653,7 @@ int main(int count, char **words) {
         TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
+        TEST(test_who_logs_in_during_a_long_script_waits_for_its_end),
     };
     return RUN_TESTS(tests, count, words);
 }
