@@ -151,14 +151,18 @@ void hf_channels_end(hf_links *links) {
 
 /* ---------------------------------------------------------- A subscription */
 
-void hf_link_close_subscription(hf_link *link) {
+void hf_link_close_subscription(hf_links *links, hf_link *link) {
     hf_connection_close(link->subscription);
     hf_dial_drop(link->subscription_dial);
     link->subscription = NULL;
     link->subscription_dial = NULL;
     link->pair_sent = 0;
-    while (link->asked.first != NULL)
-        set_asked(CHANNEL_OF(link->asked.first), false);
+    HF_EACH(at, &link->asked) {
+        if (CHANNEL_OF(at)->users.first == NULL && CHANNEL_OF(at) != links->own)
+            free_channel(links, CHANNEL_OF(at));
+        else
+            set_asked(CHANNEL_OF(at), false);
+    }
     if (link->mode != HF_POLLING)
         link->mode = HF_UNTESTED; /* the next one may reach another server of that name */
 }
@@ -169,7 +173,7 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
         HF_MARK("H3");
         hf_discovery_broke(links->discovery);
     }
-    hf_link_close_subscription(link);
+    hf_link_close_subscription(links, link);
     hf_discovery_look(links->discovery);
     hf_try_later(&link->listens, now);
     links->listener->deaf(links, link);
@@ -183,7 +187,7 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
 static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     link->mode = mode;
     if (mode == HF_POLLING) {
-        hf_link_close_subscription(link);
+        hf_link_close_subscription(links, link);
         link->retest_ms = hf_backoff(link->retest_ms, RETEST_MIN_MS, RETEST_MAX_MS);
         link->retest_at = hf_after(hf_now(), link->retest_ms);
     }
@@ -378,8 +382,9 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
     return true;
 }
 
+/* One that cannot be subscribed to is left, too. */
 static bool is_left(const hf_links *links, const hf_channel *channel, int64_t now) {
-    return channel->users.first == NULL && channel->subscribed &&
+    return channel->users.first == NULL && (channel->subscribed || !is_asked(channel)) &&
            now >= hf_after(channel->left_at, channel == links->own ? OWN_LINGER_MS : LINGER_MS);
 }
 
@@ -447,12 +452,13 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
 }
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
-    if (link == &links->first && links->own != NULL && is_left(links, links->own, now)) {
+    if (link == &links->first && links->own != NULL && links->own->wanted &&
+        is_left(links, links->own, now)) {
         links->own->wanted = false;
         link->wanted--;
     }
     if (link->wanted == 0 && (link->subscription != NULL || link->subscription_dial != NULL)) {
-        hf_link_close_subscription(link); /* all its channels have gone */
+        hf_link_close_subscription(links, link); /* all its channels have gone */
         link->listens = (hf_tries){0};
     }
     if (link->mode == HF_POLLING && now >= link->retest_at) {

@@ -44,7 +44,7 @@ bool hf_grants_come(hf_links *links, const hf_names *names);
 hf_status hf_link_listen(hf_links *links, hf_link *link);
 /* Close a lost or useless subscription, call the listener, and subscribe again after a pause. */
 void hf_link_deaf(hf_links *links, hf_link *link);
-void hf_link_close_subscription(hf_link *link);
+void hf_link_close_subscription(hf_links *links, hf_link *link);
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now);
 int64_t hf_link_channels_due(const hf_links *links, const hf_link *link);

@@ -22,7 +22,7 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
 
 static void close_link(hf_links *links, hf_link *link) {
     hf_link_close_requests(links, link);
-    hf_link_close_subscription(link);
+    hf_link_close_subscription(links, link);
 }
 
 static void free_link(hf_links *links, hf_link *link) {

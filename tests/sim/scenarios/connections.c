@@ -634,6 +634,38 @@ static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state
     hf_client_close(client);
 }
 
+/* H174: an idle client leaves a server alone that is away. */
+static void test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever(void **state) {
+    static door way;
+    (void)state;
+    alarm(1000);
+    way.way.host = SERVER;
+    fake_start_many(&way.way.door, open_the_door, &way);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *other = must_open(unix_url());
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
+            *theirs = lease_lock(other, "k", 60000, HF_ON);
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 1000);
+    waiter_join(w, HF_ETIMEOUT);
+    atomic_store(&way.shut, true);
+    sim_cut(HERE, SERVER, 1);
+    assert_in_range(knocks_within(&way, 50000), 15, 100); /* another may wait soon */
+    sleep_ms(20000);
+    assert_int_equal(knocks_within(&way, 300000), 0);
+    atomic_store(&way.shut, false);
+    w = waiter_start(lock, 60000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+    fake_stop(&way.way.door);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_burst_has_three_connections_and_leaves_one),
@@ -654,6 +686,7 @@ int main(int count, char **words) {
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
         TEST(test_who_logs_in_during_a_long_script_waits_for_its_end),
+        TEST(test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -256,6 +256,25 @@ static void test_an_acquire_waits_for_the_node_to_which_its_slot_moves(void **st
     hf_lock_close(another);
 }
 
+/* H174: its node is away when nothing waits any more. */
+static void test_a_channel_that_was_left_is_not_subscribed_to_again(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(theirs);
+    int at = node_of("k");
+    waiter *w = waiter_start(lock, 1000);
+    waiter_join(w, HF_ETIMEOUT);
+    servers_restart(at, true, 20 * SIM_S);
+    sleep_ms(10000);
+    int64_t before = sim_redis_calls(servers_redis(at), "ssubscribe");
+    sleep_ms(20000);
+    assert_int_equal(sim_redis_calls(servers_redis(at), "ssubscribe"), before);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -313,6 +332,7 @@ int main(int count, char **words) {
         TEST(test_a_close_keeps_a_hold_that_nests_by_a_race),
         TEST(test_what_must_be_sent_outlasts_nodes_that_do_not_agree),
         TEST(test_an_acquire_waits_for_the_node_to_which_its_slot_moves),
+        TEST(test_a_channel_that_was_left_is_not_subscribed_to_again),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
