@@ -30,7 +30,7 @@ typedef struct hf_shelf {
     hf_connection *joint;               /* calls may join those that use it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
     bool kept;                          /* the next one to become idle is for the keeper */
-    hf_error why;                       /* of the last that could not be opened */
+    hf_error why;                       /* of the last one, if it could not be opened */
 } shelf;
 
 struct hf_pool {
@@ -294,6 +294,7 @@ static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
                         hf_status status) {
     at->opening--;
     if (connection != NULL) {
+        *at->why.message = '\0';
         connection->users = 1;
         connection->shelf = at;
         if (joins)

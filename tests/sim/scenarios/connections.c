@@ -607,6 +607,51 @@ static void test_a_password_that_was_wrong_explains_no_later_outage(void **state
     TELL("ACL DELUSER ann");
 }
 
+static void start_all(waiter *waiters[], hf_lock *locks[], int count, int64_t ms) {
+    for (int i = 0; i < count; i++)
+        waiters[i] = waiter_start(locks[i], ms);
+}
+
+static void all_had(waiter *waiters[], int count) {
+    for (int i = 0; i < count; i++) {
+        waiter_join(waiters[i], HF_OK);
+        give_back(waiters[i]->hold, HF_OK);
+    }
+}
+
+/* H175: its time is over while others, which have more, open both connections. */
+static void test_a_call_in_a_later_outage_is_not_told_of_an_old_password(void **state) {
+    enum { BOTH = 2 };
+    hf_lock *locks[BOTH];
+    waiter *waiters[BOTH];
+    hf_hold *hold;
+    (void)state;
+    TELL("ACL SETUSER ann reset on >one ~* &* +@all");
+    hf_client *client = open_with(text("redis://ann:one@%s:6379", sim_address(SERVER)), 9000, 5000);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    for (int i = 0; i < BOTH; i++)
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+    TELL("ACL SETUSER ann resetpass >two");
+    TELL("CLIENT KILL TYPE normal");
+    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_EAUTH);
+    TELL("ACL SETUSER ann resetpass >one");
+    start_all(waiters, locks, BOTH, 0);
+    all_had(waiters, BOTH);
+    sim_way(SERVER, HERE, false);
+    start_all(waiters, locks, BOTH, 60000);
+    sleep_ms(1000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_EUNKNOWN);
+    assert_null(strstr(hf_error_message(), "password"));
+    sim_way(SERVER, HERE, true);
+    all_had(waiters, BOTH);
+    for (int i = 0; i < BOTH; i++)
+        hf_lock_close(locks[i]);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
 /* H173: it answers HELLO, and refuses SELECT. */
 static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state) {
     hf_hold *hold;
@@ -685,6 +730,7 @@ int main(int count, char **words) {
         TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
+        TEST(test_a_call_in_a_later_outage_is_not_told_of_an_old_password),
         TEST(test_who_logs_in_during_a_long_script_waits_for_its_end),
         TEST(test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever),
     };
