@@ -253,7 +253,8 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
         hf_bytes_add(output, ping, sizeof ping - 1);
     if ((how & HF_ASKING) != 0)
         hf_bytes_add(output, ask, sizeof ask - 1);
-    connection->fetches = connection->fetches || request->fetches;
+    if (request->fetches) /* else another thread may read it */
+        connection->fetches = true;
     hf_request_head(request, (how & HF_WHOLE) != 0, output);
     hf_bytes_add(output, request->encoded.data, request->encoded.length);
     return !output->failed && !request->encoded.failed;
