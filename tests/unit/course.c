@@ -288,14 +288,9 @@ static void test_every_row(void **state) {
          with_ms_left(met(HF_MET_SILENCE), 5),
          {.what = FAIL, .leave = true},
          {.doubtful = true, .pause_ms = 5}},
-        {"a predecessor",
-         NEW,
-         met(HF_MET_PREDECESSOR),
-         {.what = AGAIN, .leave = true},
-         {.doubtful = true, .pause_ms = 5}},
-        {"a predecessor again",
+        {"dead again",
          {.pause_ms = 5},
-         met(HF_MET_PREDECESSOR),
+         met(HF_MET_SILENCE),
          {.what = AGAIN, .pause_ms = 10, .leave = true},
          {.doubtful = true, .pause_ms = 10}},
     };
@@ -327,7 +322,7 @@ static void test_every_row(void **state) {
 /* Whatever a server says, one request is not sent for ever without a pause. */
 static void test_no_answer_is_met_at_once_for_ever(void **state) {
     (void)state;
-    for (int what = HF_MET_ERROR; what <= HF_MET_PREDECESSOR; what++)
+    for (int what = HF_MET_ERROR; what <= HF_MET_SILENCE; what++)
         for (int after = HF_AFTER_FAIL; after <= HF_AFTER_SPLIT; after++)
             for (int bits = 0; bits < 32; bits++) {
                 hf_course course = NEW;

@@ -101,7 +101,6 @@ static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
     case HF_MET_NOBODY:
         return later_anywhere(course, outcome);
     case HF_MET_SILENCE:
-    case HF_MET_PREDECESSOR:
         course->doubtful = true;
         return leave(course, outcome);
     default:

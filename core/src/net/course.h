@@ -22,10 +22,9 @@ typedef struct hf_course {
 /* The outcome of the last attempt. */
 typedef struct hf_outcome {
     enum {
-        HF_MET_ERROR,      /* the server answered an error: `after` and `to` say more */
-        HF_MET_NOBODY,     /* it was not sent: no connection */
-        HF_MET_SILENCE,    /* it was sent, and the connection is dead */
-        HF_MET_PREDECESSOR /* an answer of a former master */
+        HF_MET_ERROR,  /* the server answered an error: `after` and `to` say more */
+        HF_MET_NOBODY, /* it was not sent: no connection */
+        HF_MET_SILENCE /* it was sent, and the connection is dead or a former master's */
     } met;
     hf_after_error after; /* of hf_error_class() */
     int to;               /* where MOVED or ASK leads; -1: it does not say */

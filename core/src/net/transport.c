@@ -247,7 +247,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
-        outcome->met = HF_MET_PREDECESSOR;
+        outcome->met = HF_MET_SILENCE; /* its answer counts for nothing */
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip, answer) && alive;
     }
