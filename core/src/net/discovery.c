@@ -348,9 +348,11 @@ static hf_status too_late(const hf_discovery *discovery) {
     return hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
 }
 
+/* left: how many sentinels are still to be asked, this one included. */
 static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsigned version,
-                                     int64_t share, int64_t deadline,
+                                     size_t left, int64_t deadline,
                                      hf_connection **connection_out) {
+    int64_t now = hf_now(), share = now + (deadline - now) / (int64_t)left;
     hf_sentinel sentinel;
     hf_address master;
     hf_status status =
@@ -362,8 +364,10 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     hf_sentinel_close(&sentinel);
     if (status != HF_OK)
         return status;
+    now = hf_now();
+    int64_t by = left > 1 ? now + (deadline - now) / 2 : deadline;
     if (believes(discovery, which, epoch) || is_named(discovery, &master))
-        status = connect_at(discovery, 0, version, &master, deadline, connection_out);
+        status = connect_at(discovery, 0, version, &master, by, connection_out);
     else
         status = hf_fail(HF_ECONNECT, "%s: a sentinel has not heard of the last failover",
                          discovery->address.shown);
@@ -371,17 +375,16 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     return status;
 }
 
-/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest. */
+/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest; and the
+ * master that it names gets half of what is left, because the sentinel may be cut off together with
+ * a former master whose host is gone. */
 static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
                                       hf_connection **connection_out) {
     hf_status status = too_late(discovery);
     size_t count = discovery->address.place_count;
     size_t first = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
-    for (size_t left = count; left > 0; left--) {
-        int64_t now = hf_now(), share = now + (deadline - now) / (int64_t)left;
-        if (now >= deadline)
-            break;
-        status = connect_by_sentinel(discovery, (first + count - left) % count, version, share,
+    for (size_t left = count; left > 0 && hf_now() < deadline; left--) {
+        status = connect_by_sentinel(discovery, (first + count - left) % count, version, left,
                                      deadline, connection_out);
         if (status == HF_OK || status == HF_ENOMEM)
             break; /* without memory no other sentinel helps */

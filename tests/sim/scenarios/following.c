@@ -177,6 +177,33 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     hf_lock_close(lock);
 }
 
+/* H176: the sentinel that is watched is cut off with the old master, whose host is gone: the others
+ * are asked. */
+static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_others(void **state) {
+    int before = master(), after = before == 0 ? 1 : 0, watched = 0;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "o", 60000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    while (sim_redis_subscribers(servers_sentinel(watched), (sim_bytes){"+switch-master", 14}) == 0)
+        watched = (watched + 1) % 3, sleep_ms(10);
+    sim_way(servers_host(before), servers_host(after), false);
+    sim_redis_promote(servers_redis(after));
+    set_way(HERE, servers_host(before), false);
+    for (int i = 0; i < 3; i++)
+        if (i != watched)
+            sim_sentinel_switch(servers_sentinel(i), sim_address(servers_host(after)), 6379, 200);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 15000, &hold), HF_OK);
+    assert_true(is_at(after, "o"));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    for (int i = 0; i < 10; i++) { /* each begins with any of them */
+        hf_client *another = open_with(servers_url(SENTINELS), 2000, 2000);
+        hf_client_close(another);
+    }
+    set_way(HERE, servers_host(before), true);
+}
+
 /* F16: the name of the server is another server's for one connection. */
 static void test_a_subscription_at_another_server_is_found_out(void **state) {
     int now = master(), another = now == 0 ? 1 : 0;
@@ -326,6 +353,7 @@ int main(int count, char **words) {
         TEST(test_a_new_master_is_asked_for_holds_that_are_not_renewed),
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
+        TEST(test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_others),
         TEST(test_a_subscription_at_another_server_is_found_out),
         TEST(test_the_connection_that_finds_another_server_is_used),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
