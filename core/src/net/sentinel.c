@@ -13,7 +13,7 @@
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
                            hf_sentinel *sentinel) {
     const hf_place *place = &all->places[which];
-    *sentinel = (hf_sentinel){.all = all, .tls = tls};
+    *sentinel = (hf_sentinel){.all = all, .tls = tls, .epoch = -1};
     hf_status status = hf_address_make(all, place->host, place->port, &sentinel->address);
     if (status != HF_OK)
         return status;
@@ -55,31 +55,47 @@ static bool is_place(const redisReply *reply) {
            reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-/* Asked after the address, so that no master is taken for one of an older epoch. (This answer has
- * an address, too, but for a while the one before the failover.) */
-static hf_status ask_epoch(const hf_sentinel *sentinel, int64_t deadline, int64_t *epoch) {
+static hf_status ask_address(const hf_sentinel *sentinel, int64_t deadline,
+                             redisReply **reply_out) {
+    const char *service = sentinel->all->service;
+    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
+    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, reply_out);
+    if (status == HF_OK && !is_place(*reply_out))
+        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
+                         sentinel->address.shown, service);
+    return status;
+}
+
+/* The address that this answer has is for a while the one before the failover. */
+static hf_status ask_epoch(hf_sentinel *sentinel, int64_t deadline) {
     redisReply *reply;
     const char *words[] = {"SENTINEL", "MASTER", sentinel->all->service};
     hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
     const char *text = status == HF_OK ? hf_reply_field(reply, "config-epoch") : NULL;
     if (status == HF_OK)
-        *epoch = text != NULL ? atoll(text) : 0;
+        sentinel->epoch = text != NULL ? atoll(text) : 0;
     freeReplyObject(reply);
     return status;
 }
 
-hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
+/* Address and epoch are two answers, and the sentinel may learn of a failover between them: an
+ * address counts if the epoch is the same before and after it. */
+hf_status hf_sentinel_master(hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch) {
-    redisReply *reply;
-    const char *service = sentinel->all->service;
-    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
-    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
-    if (status != HF_OK)
-        return status;
-    if (!is_place(reply))
-        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
-                         sentinel->address.shown, service);
-    else if ((status = ask_epoch(sentinel, deadline, epoch)) == HF_OK)
+    redisReply *reply = NULL;
+    hf_status status = sentinel->epoch < 0 ? ask_epoch(sentinel, deadline) : HF_OK;
+    bool changed = true;
+    for (; status == HF_OK && changed && hf_now() < deadline; changed = *epoch != sentinel->epoch) {
+        *epoch = sentinel->epoch;
+        freeReplyObject(reply);
+        status = ask_address(sentinel, deadline, &reply);
+        if (status == HF_OK)
+            status = ask_epoch(sentinel, deadline);
+    }
+    if (status == HF_OK && changed)
+        status =
+            hf_fail(HF_ECONNECT, "no answer of the sentinel %s in time", sentinel->address.shown);
+    else if (status == HF_OK)
         status = hf_address_make(sentinel->all, reply->element[0]->str,
                                  atoi(reply->element[1]->str), master);
     freeReplyObject(reply);

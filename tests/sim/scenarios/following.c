@@ -145,6 +145,11 @@ static void test_what_a_predecessor_answers_does_not_count(void **state) {
     hf_lock_close(lock);
 }
 
+static void hide_sentinel(int which) {
+    set_way(HERE, SENTINEL_HOSTS + which, false);
+    sim_cut(HERE, SENTINEL_HOSTS + which, 1);
+}
+
 /* F2: of three sentinels one has not heard of the failover, and is the one that is left. */
 static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     int before = master();
@@ -159,10 +164,8 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     sim_way(servers_host(master()), servers_host(before), false);
     sim_redis_promote(servers_redis(before));
     sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(before)), 6379, 1);
-    for (int i = 1; i < 3; i++) {
-        set_way(HERE, SENTINEL_HOSTS + i, false);
-        sim_cut(HERE, SENTINEL_HOSTS + i, 1);
-    }
+    for (int i = 1; i < 3; i++)
+        hide_sentinel(i);
     int times = 0;
     for (int64_t until = now_ms() + 8000; now_ms() < until; sleep_ms(20)) {
         if (hf_lock_acquire(lock, 0, &hold) != HF_OK)
@@ -175,6 +178,41 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     for (int i = 1; i < 3; i++)
         set_way(HERE, SENTINEL_HOSTS + i, true);
     hf_lock_close(lock);
+}
+
+static void await_a_question(int sentinel) {
+    const char *asks = "sentinel|get-master-addr-by-name";
+    int64_t before = sim_redis_calls(servers_sentinel(sentinel), asks);
+    while (sim_redis_calls(servers_sentinel(sentinel), asks) == before)
+        usleep(10);
+}
+
+/* H177: it learns of the failover between its answers to the two questions. */
+static void test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one(void **state) {
+    int before = master();
+    (void)state;
+    servers_fail_over(false);
+    sleep_ms(12000);
+    int after = master();
+    assert_int_not_equal(after, before);
+    for (int i = 0; i < 3; i++)
+        sim_sentinel_switch(servers_sentinel(i), sim_address(servers_host(after)), 6379, 300);
+    sleep_ms(2000);
+    sim_way(servers_host(after), servers_host(before), false);
+    sim_redis_promote(servers_redis(before));
+    hide_sentinel(0);
+    sleep_ms(2000); /* it watches another one */
+    sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(before)), 6379, 1);
+    set_way(HERE, SENTINEL_HOSTS, true);
+    for (int i = 1; i < 3; i++)
+        hide_sentinel(i);
+    int64_t asked = sim_redis_calls(servers_redis(before), "role");
+    await_a_question(0);
+    sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(after)), 6379, 300);
+    sleep_ms(3000);
+    assert_int_equal(sim_redis_calls(servers_redis(before), "role"), asked);
+    for (int i = 1; i < 3; i++)
+        set_way(HERE, SENTINEL_HOSTS + i, true);
 }
 
 /* H176: the sentinel that is watched is cut off with the old master, whose host is gone: the others
@@ -353,6 +391,7 @@ int main(int count, char **words) {
         TEST(test_a_new_master_is_asked_for_holds_that_are_not_renewed),
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
+        TEST(test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one),
         TEST(test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_others),
         TEST(test_a_subscription_at_another_server_is_found_out),
         TEST(test_the_connection_that_finds_another_server_is_used),
