@@ -19,9 +19,9 @@
  * so that a fleet does not storm the nodes that are left. */
 #define LOOK_MIN_MS 20
 #define LOOK_MAX_MS 200
-/* How often a sentinel is asked for the master, besides its events; how soon again if that server
- * does not say yet that it is the master, or the sentinel did not answer; and how often all are
- * asked, because the master that this one names cannot be reached. */
+/* How often a sentinel is asked for the master, besides its events; how soon again, at first, if
+ * that server does not say yet that it is the master, or the sentinel did not answer; and how often
+ * all are asked, because the master that this one names cannot be reached. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
 #define ASK_ALL_MS 5000
@@ -481,6 +481,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     if (hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, &sentinel) != HF_OK)
         return false;
     bool answered = false;
+    int64_t again_ms = 0;
     hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
     while (status == HF_OK && keep_watching(discovery, hf_sentinel_fd(&sentinel))) {
         deadline = hf_after(hf_now(), discovery->connect_ms);
@@ -494,7 +495,9 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (!believed)
             break;
         answered = true;
-        status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
+        /* A server that lets no client in, because it is full, say, is not stormed by a fleet. */
+        again_ms = met ? 0 : hf_backoff(again_ms, ASK_AGAIN_MS, ASK_MS);
+        status = hf_sentinel_wait(&sentinel, met ? ASK_MS : again_ms);
     }
     set_watched(discovery, NULL);
     keep_watching(discovery, -1);

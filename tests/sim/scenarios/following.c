@@ -326,6 +326,24 @@ static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state
     hf_lock_close(lock);
 }
 
+/* H178: each try is a log-in, and the fleet tries while the server is full, say. */
+static void test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "p", 10000, HF_ON);
+    servers_fail_over(false);
+    sim_redis *full = servers_redis(master());
+    servers_refuse(master(), SIM_BUSY, NULL, -1); /* ROLE, too */
+    sleep_ms(6000);
+    int64_t before = sim_redis_calls(full, "hello"), asked = questions();
+    sleep_ms(10000);
+    assert_in_range(sim_redis_calls(full, "hello") - before, 8, 14);
+    assert_in_range(questions() - asked, 8, 14);
+    servers_refuse(master(), SIM_BUSY, NULL, 0);
+    sleep_ms(1500);
+    give_back(held(lock), HF_OK);
+    hf_lock_close(lock);
+}
+
 /* ---------------------------------------------------------------- Replicas */
 
 /* The claim that waits for the replicas learns that the lock has several holds. */
@@ -396,6 +414,7 @@ int main(int count, char **words) {
         TEST(test_a_subscription_at_another_server_is_found_out),
         TEST(test_the_connection_that_finds_another_server_is_used),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
+        TEST(test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
     return RUN_TESTS(tests, count, words);
