@@ -63,11 +63,14 @@ const char *hf_connection_error(const hf_connection *connection, int error) {
                                                       : strerror(error);
 }
 
+/* Has a call only waited, without data and without a failure? */
+static bool has_waited(void) { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
+
 /* Our functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program
  * that does not expect it, and keep a deadline that signals do not move. */
 static bool again(redisContext *redis) {
     hf_connection *connection = redis->privdata;
-    if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
+    if (!has_waited()) {
         set_error(redis, REDIS_ERR_IO, hf_connection_error(connection, errno));
         return false;
     }
@@ -103,10 +106,9 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         return -1;
     if (HF_UNUSUAL("receives a part") && size > 3)
         size = 3;
-    for (;;) {
-        ssize_t count = connection->tls != NULL
-                            ? hf_tls_receive(connection->tls, buffer, size, flags(connection))
-                            : recv(connection->socket.fd, buffer, size, flags(connection));
+    for (int how = flags(connection);;) {
+        ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size, how)
+                                                : recv(connection->socket.fd, buffer, size, how);
         if (count > 0 && is_tls_alert(connection, buffer)) {
             set_error(redis, REDIS_ERR_PROTOCOL,
                       "it speaks TLS, so the URL must begin with rediss");
@@ -119,6 +121,12 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
                 return count;
             set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
             return -1;
+        }
+        /* The thread may have stood still until its time was up, while the answer came. */
+        if (count < 0 && how == 0 && has_waited() && !has_time(connection)) {
+            HF_MARK("H179");
+            how = MSG_DONTWAIT;
+            continue;
         }
         int next = moved_nothing(redis, count);
         if (next <= 0)

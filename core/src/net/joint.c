@@ -238,6 +238,25 @@ static bool sleep_over(call *mine, int64_t ms) {
     return __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == OVER;
 }
 
+/* Look once more when the time of a call is up: its thread may have stood still while the answer
+ * came. True: the call is over, and this thread has let the mutex go. */
+static bool look_again(hf_connection *connection, call *mine, int64_t now) {
+    hf_joint *joint = &connection->joint;
+    HF_MARK("H179");
+    if (joint->reading) { /* perhaps another call has the answer, and hands it out */
+        mine->state = WAITS;
+        pthread_mutex_unlock(&joint->mutex);
+        if (sleep_over(mine, ALIVE_MS))
+            return true;
+        pthread_mutex_lock(&joint->mutex);
+    }
+    if (mine->state != OVER && !joint->reading) {
+        begin_to_read(joint, mine, now);
+        take_answers(connection, mine);
+    }
+    return false;
+}
+
 /* Most calls do not need the mutex again after they have slept. True: it is over. */
 static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, int64_t deadline) {
     hf_joint *joint = &connection->joint;
@@ -254,6 +273,8 @@ static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, 
             return true;
         pthread_mutex_lock(&joint->mutex);
     }
+    if (mine->state != OVER && look_again(connection, mine, now))
+        return true;
     bool over = mine->state == OVER;
     if (!over)
         leave(joint, mine);

@@ -443,6 +443,12 @@ static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     fake_stop(&way.way.door);
 }
 
+static void *try_it(void *lock) {
+    hf_hold *hold;
+    must_be(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    return hold;
+}
+
 static void stop_while_it_is_asked(void *argument) {
     (void)argument;
     hf_stats stats = {.size = sizeof stats};
@@ -463,19 +469,104 @@ static void stop_while_it_is_asked(void *argument) {
     hf_client_close(client);
 }
 
-/* The answer was there in time, and only this process was late. */
-static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void **state) {
+enum { TRIES = 8 };
+
+static void start_tries(hf_lock **locks, pthread_t *threads) {
+    for (int i = 0; i < TRIES; i++)
+        must(pthread_create(&threads[i], NULL, try_it, locks[i]) == 0);
+}
+
+static void end_tries(pthread_t *threads) {
+    for (int i = 0; i < TRIES; i++) {
+        void *hold;
+        pthread_join(threads[i], &hold);
+        must_be(hf_hold_release(hold), HF_OK);
+        hf_hold_close(hold);
+    }
+}
+
+/* Some of them share a connection. */
+static void stop_while_threads_ask(void *argument) {
+    hf_lock *locks[TRIES];
+    pthread_t threads[TRIES];
+    hf_stats stats = {.size = sizeof stats};
+    (void)argument;
+    hf_client *client = must_open(unix_url());
+    for (int i = 0; i < TRIES; i++)
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+    start_tries(locks, threads);
+    end_tries(threads); /* all connections are open */
+    raise(SIGSTOP);
+    start_tries(locks, threads);
+    sleep_ms(50); /* the requests are sent */
+    raise(SIGSTOP);
+    end_tries(threads);
+    must_be(hf_client_stats(client, &stats), HF_OK);
+    must(stats.reconnects == 0);
+    for (int i = 0; i < TRIES; i++)
+        hf_lock_close(locks[i]);
+    hf_client_close(client);
+}
+
+static void on_signal(int number) { (void)number; }
+
+static void *stop_soon(void *unused) {
+    sleep_ms(50);
+    raise(SIGSTOP);
+    return unused;
+}
+
+/* What waits on a socket with a timeout ends with EINTR, as it may without a handler, too. */
+static void stop_while_a_thread_asks(void *argument) {
+    struct sigaction action = {.sa_handler = on_signal};
+    pthread_t thread;
+    hf_hold *hold;
+    (void)argument;
+    hf_client *client = must_open(unix_url());
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGSTOP);
+    must(pthread_create(&thread, NULL, stop_soon, NULL) == 0);
+    must_be(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    pthread_join(thread, NULL);
+    must_be(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+/* Stop a process while its server is asked, and until a command's time is over; with a signal, or
+ * 0. */
+static void be_late(void (*program)(void *), int number) {
     int how;
-    (void)state;
-    pid_t pid = worker_start(stop_while_it_is_asked, NULL);
+    pid_t pid = worker_start(program, NULL);
     assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
     sim_server_pause(servers_at(0), true);
     worker_go_on(pid);
     assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    kill(pid, number);
     sim_server_pause(servers_at(0), false);
-    sleep_ms(2500); /* longer than a command may take */
+    sleep_ms(2500);
     worker_go_on(pid);
     worker_join(pid);
+}
+
+/* The answer was there in time, and only this process was late. */
+static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void **state) {
+    (void)state;
+    be_late(stop_while_it_is_asked, 0);
+}
+
+/* H179 */
+static void test_a_thread_that_stood_still_reads_the_answer_that_is_there(void **state) {
+    (void)state;
+    be_late(stop_while_a_thread_asks, SIGUSR1);
+}
+
+static void test_threads_that_stood_still_read_the_answers_that_are_there(void **state) {
+    (void)state;
+    be_late(stop_while_threads_ask, 0);
 }
 
 static void stop_while_it_dials(void *argument) {
@@ -726,6 +817,8 @@ int main(int count, char **words) {
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_a_thread_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_threads_that_stood_still_read_the_answers_that_are_there),
         TEST(test_a_process_that_stood_still_keeps_its_subscription),
         TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
