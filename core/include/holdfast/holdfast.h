@@ -221,7 +221,12 @@ typedef struct hf_client_options {
      * limit. Default HF_OFF.
      */
     int32_t lazy;
-    /** The time limit to reach the server and log in, milliseconds; default 2000. */
+    /**
+     * The time limit to reach the server and log in, milliseconds; default 2000. It does not bound
+     * the look-up of a name and the read of a password file: hf_client_open(), and each blocking
+     * function that finds no open connection, may wait longer for a name server that does not
+     * answer. Functions that start an operation never wait for it.
+     */
     int64_t connect_timeout_ms;
     /** The time limit for the answer to one command, milliseconds; default 2000. */
     int64_t command_timeout_ms;

@@ -398,9 +398,10 @@ static void set_watched(hf_discovery *discovery, const hf_address *master) {
     set_place(&discovery->watched, master);
 }
 
-/* The master that the watched sentinel names. False: the caller asks them all, once in a while as
- * long as that one cannot be reached, because another may know better; each time would be a storm
- * by a fleet whose master is away. */
+/* Return the master that the watched sentinel names. False: the caller must ask them all, and this
+ * notes when that is due again. As long as that master cannot be reached they are asked once in a
+ * while, because another may know better; each time would be a storm by a fleet whose master is
+ * away. */
 static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
     HF_HOLDING(&discovery->mutex);
