@@ -112,6 +112,7 @@ typedef struct run_state {
     char own[HF_DEFAULT_OWNER_MAX];
     const char *owner;
     sigset_t mask; /* inherited from the parent */
+    sigset_t ends; /* the signals that end this process while no command runs */
     int signals, clock;
     cli_guard guard;
     guard_order order, told;
@@ -337,12 +338,18 @@ static char **command_of(const run_wish *wish, char *words[4]) {
 
 static const int endings[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* Block the signals, and open a descriptor for them. Ignored ones stay ignored: nohup(1). */
+/* Block the signals, and open a descriptor for them. Linux queues a blocked signal even if it is
+ * ignored, as under nohup(1): the command may handle that signal, but it must not end a wait. */
 static int block_signals(run_state *run) {
     sigset_t blocked, read;
+    struct sigaction inherited;
     sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    sigemptyset(&run->ends);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         sigaddset(&blocked, endings[i]);
+        if (sigaction(endings[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+            sigaddset(&run->ends, endings[i]);
+    }
     sigaddset(&blocked, SIGCHLD);
     sigaddset(&blocked, SIGCONT);
     sigaddset(&blocked, SIGWINCH);
@@ -459,7 +466,7 @@ static bool acquire(run_state *run, int *result) {
         while (completion.kind != HF_KIND_ACQUIRE) {
             sleep_on(run);
             for (int signal; (signal = next_signal(run)) != 0;)
-                if (is_end(signal)) {
+                if (sigismember(&run->ends, signal)) {
                     came = signal;
                     hf_op_cancel(run->client, OP);
                 }
@@ -648,7 +655,7 @@ static hf_status keep(run_state *run) {
             return status;
         poll(&signals, 1, 100);
         for (int signal; (signal = next_signal(run)) != 0;)
-            if (is_end(signal))
+            if (sigismember(&run->ends, signal))
                 return status;
     }
 }

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -516,6 +517,41 @@ def test_a_signal_ends_the_wait_and_nothing_runs(
     assert not (cli.folder / "ran").exists()
 
 
+def start_ignoring(
+    number: signal.Signals, cli: Program, *arguments: object
+) -> subprocess.Popen[str]:
+    """Start it as nohup(1) does, or the & of a script."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        return cli.start(*arguments)
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_that_the_caller_ignores_ends_no_wait(
+    cli: Program, name: str, client: holdfast.Client, number: signal.Signals
+) -> None:
+    lock = client.lock(name)
+    with lock:
+        process = start_ignoring(number, cli, "run", name, "--", "echo", "ran")
+        until(lambda: lock.inspect().waiters == 1)
+        process.send_signal(number)
+    assert ended(process) == (0, "ran\n", "")
+
+
+def test_a_command_may_handle_what_the_caller_ignores(cli: Program, name: str) -> None:
+    handles = (
+        "import signal, sys; signal.signal(signal.SIGHUP, lambda *_: sys.exit(5));"
+        "print('ready', flush=True); signal.pause()"
+    )
+    command = ("run", name, "--", sys.executable, "-c", handles)
+    process = start_ignoring(signal.SIGHUP, cli, *command)
+    assert line_of(process) == "ready"
+    process.send_signal(signal.SIGHUP)
+    assert ended(process)[0] == 5
+
+
 def test_a_signal_that_races_the_grant_leaves_no_lock_behind(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
@@ -737,13 +773,17 @@ def test_a_command_does_not_outlive_a_killed_holdfast(
     assert client.lock(name).locked()  # until its lease ends
 
 
-def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, name: str) -> None:
-    process = cli.start("run", name, "-c", "echo $$; exec sleep 1000")
-    command = int(line_of(process))
+def guard_of(process: subprocess.Popen[str], command: int) -> int:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (guard,) = {int(child) for child in children} - {command}
     until(lambda: Path(f"/proc/{guard}/comm").read_text() == "hf-guard\n")
-    os.kill(guard, signal.SIGKILL)
+    return guard
+
+
+def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, name: str) -> None:
+    process = cli.start("run", name, "-c", "echo $$; exec sleep 1000")
+    command = int(line_of(process))
+    os.kill(guard_of(process, command), signal.SIGKILL)
     process.kill()
     until(lambda: not alive(command))
 
