@@ -51,9 +51,14 @@ int guard_start(cli_guard *guard) {
     /* A socket of whole messages; a write to a guard that has ended raises no signal. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return -1;
+    /* The guard must outlive holdfast. It keeps all signals blocked, because a service manager
+     * sends SIGTERM to each process of a unit. */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-        /* It must outlive holdfast: signals of the terminal, the group and killall(1) miss it. */
+        /* Signals of the terminal, the group and killall(1) do not even reach the guard. */
         setsid();
         prctl(PR_SET_NAME, "hf-guard");
         close(ends[1]);
@@ -61,6 +66,7 @@ int guard_start(cli_guard *guard) {
         close(STDOUT_FILENO);
         obey(ends[0], killed_at);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     if (pid < 0) {
         close(ends[1]);

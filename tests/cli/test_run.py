@@ -788,6 +788,21 @@ def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, na
     until(lambda: not alive(command))
 
 
+def test_the_guard_stays_if_all_processes_get_a_signal(cli: Program, name: str) -> None:
+    """As systemd sends SIGTERM to each process of a unit."""
+    stays = "trap '' TERM; echo $$; exec sleep 1000"
+    process = cli.start("run", "--lease", "4s", name, "-c", stays)
+    command = int(line_of(process))
+    os.kill(guard_of(process, command), signal.SIGTERM)
+    process.terminate()
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: not alive(command))
+    process.send_signal(signal.SIGCONT)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "stopped while the lease expired" in err
+
+
 def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
