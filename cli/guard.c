@@ -83,8 +83,10 @@ void guard_tell(const cli_guard *guard, const guard_order *order) {
 
 int64_t guard_killed_at(const cli_guard *guard) { return *guard->killed_at; }
 
+void guard_dismiss(const cli_guard *guard) { guard_tell(guard, &(guard_order){0, 0, CLI_NEVER}); }
+
 void guard_end(cli_guard *guard) {
-    guard_tell(guard, &(guard_order){0, 0, CLI_NEVER});
+    guard_dismiss(guard);
     close(guard->socket);
     while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         ;

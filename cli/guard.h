@@ -29,6 +29,8 @@ int guard_start(cli_guard *guard);
 void guard_tell(const cli_guard *guard, const guard_order *order);
 /* Return the time of the order by which the guard killed the group; 0: it did not. */
 int64_t guard_killed_at(const cli_guard *guard);
+/* Let the guard end nothing more. */
+void guard_dismiss(const cli_guard *guard);
 /* End the guard. */
 void guard_end(cli_guard *guard);
 

@@ -672,6 +672,8 @@ static run_ending ending_by_guard(const run_state *run) {
 
 static int finish(run_state *run) {
     int result = job_status(&run->job);
+    /* The command has ended, and the lease may end before the release is answered. */
+    guard_dismiss(&run->guard);
     if (run->ending == GOES_ON)
         run->ending = ending_by_guard(run);
     if (run->ending == LOST)

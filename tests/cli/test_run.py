@@ -817,6 +817,26 @@ def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
     assert "stopped while the lease expired" in err
 
 
+def test_the_guard_leaves_what_a_command_has_left_behind(
+    cli: Program, name: str, own_server: Server
+) -> None:
+    """Also if the server is away, and the lease ends before the release is answered."""
+    quickly = "?connect_timeout=0.5&command_timeout=0.5"
+    cli.environment["HOLDFAST_URL"] = own_server.url + quickly
+    once = ("run", "--lease", "6s", "-k", "100ms", "--once-per", "1h", name)
+    leaves = "sleep 1000 >/dev/null 2>&1 & echo $!; read line"
+    process = cli.start(*once, "-c", leaves, stdin=subprocess.PIPE)
+    left = int(line_of(process))
+    os.kill(own_server.pid, signal.SIGSTOP)
+    try:
+        err = process.communicate("\n", timeout=50)[1]
+    finally:
+        os.kill(own_server.pid, signal.SIGCONT)
+    assert "its command" not in err
+    assert alive(left)
+    os.kill(left, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(("mode", "gets"), [("term", "term\n"), ("ignore", "")])
 def test_a_killed_holdfast_leaves_what_on_lost_says(
     cli: Program, name: str, mode: str, gets: str
