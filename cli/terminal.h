@@ -32,7 +32,8 @@ enum {
     TERM_ESCAPE
 };
 
-/* Block signals except in term_wait(). Call it before any thread starts. */
+/* Block signals except in term_wait(). Call it before this program starts a thread; the threads of
+ * the library block all signals anyway. */
 void term_hold_signals(void);
 /* Open the terminal of stdin and stdout. False: failed, with the reason in `why`. */
 bool term_open(show_text *why);

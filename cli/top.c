@@ -188,11 +188,11 @@ static int run(int argc, char **argv) {
         .key = ROW_WAITERS,
     };
     read_options(&it, argc, argv);
-    if (!it.batch)
-        term_hold_signals();
     int result = cli_open(NULL, &it.watch.client);
     if (result != CLI_OK)
         return result;
+    if (!it.batch)
+        term_hold_signals(); /* not before: Ctrl-C ends a connect */
     show_begin();
     watch_open(&it.watch);
     result = it.batch ? run_batch(&it) : run_live(&it);

@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import termios
 import time
@@ -511,6 +512,20 @@ def test_a_server_that_is_gone_is_told_and_comes_back(cli: Program, short: str) 
         tmux.close()
         node.kill()
         node.wait()
+
+
+def test_a_signal_ends_it_while_it_connects(cli: Program) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}?connect_timeout=60"
+        ours, theirs = pty.openpty()
+        try:
+            process = cli.start("top", "--url", url, stdin=theirs, stdout=theirs)
+            with silent.accept()[0]:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(20) == -signal.SIGINT
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
 
 def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(
