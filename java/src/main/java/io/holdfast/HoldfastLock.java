@@ -439,8 +439,7 @@ public interface HoldfastLock extends Lock {
     }
 
     private <T> Once<T> once(OnceOptions<T> options) {
-        return new Once<>(
-                this, options, () -> begin(options), () -> beginAsync(options), this::onceResult);
+        return new Once<>(this, options, this::begin, this::beginAsync, this::onceResult);
     }
 
     /**

@@ -9,24 +9,31 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
-/** {@link HoldfastLock#once}: takes turns until there is a result. */
+/** {@link HoldfastLock#once}: takes turns until there is a result. Each is for one call. */
 final class Once<T> {
+    /** Waits for a turn. */
+    interface Begin {
+        Turn begin(OnceOptions<?> options) throws Exception;
+    }
+
     /** For messages. */
     private final Object lock;
 
     private final OnceOptions<T> options;
-    private final Callable<Turn> begin;
-    private final Supplier<CompletableFuture<Turn>> beginAsync;
+    private final Begin begin;
+    private final Function<OnceOptions<?>, CompletableFuture<Turn>> beginAsync;
     private final Supplier<Optional<Outcome>> look;
+    private final long began = System.nanoTime();
 
     /** The functions ask the server: for a turn with these options, and for the record. */
     Once(
             Object lock,
             OnceOptions<T> options,
-            Callable<Turn> begin,
-            Supplier<CompletableFuture<Turn>> beginAsync,
+            Begin begin,
+            Function<OnceOptions<?>, CompletableFuture<Turn>> beginAsync,
             Supplier<Optional<Outcome>> look) {
         this.lock = lock;
         this.options = options;
@@ -80,15 +87,27 @@ final class Once<T> {
     }
 
     private Turn begin() throws Exception {
-        for (;;) {
+        for (OnceOptions<T> each = options; ; each = rest()) {
             try {
-                return begin.call();
+                return begin.begin(each);
             } catch (LockLostException e) {
-                // Before the call began: again.
+                if (rest().timeout().isZero()) {
+                    throw e;
+                } // else again: the call had not begun
             } catch (KeptErrorException e) {
                 throw Once.<Exception>thrown(options.told(e));
             }
         }
+    }
+
+    /** The options with what is left of the timeout. */
+    private OnceOptions<T> rest() {
+        Duration timeout = options.timeout();
+        if (timeout.compareTo(Hold.FOREVER) >= 0) {
+            return options;
+        }
+        Duration left = timeout.minusNanos(System.nanoTime() - began);
+        return options.timeout(left.isNegative() ? Duration.ZERO : left);
     }
 
     @SuppressWarnings("unchecked")
@@ -164,19 +183,23 @@ final class Once<T> {
     CompletableFuture<T> start(Supplier<? extends CompletionStage<? extends T>> call) {
         Objects.requireNonNull(call, "call");
         CompletableFuture<T> future = new CompletableFuture<>();
-        begin(future, call);
+        begin(options, future, call);
         return future;
     }
 
     private void begin(
-            CompletableFuture<T> future, Supplier<? extends CompletionStage<? extends T>> call) {
-        CompletableFuture<Turn> begun = beginAsync.get();
+            OnceOptions<T> each,
+            CompletableFuture<T> future,
+            Supplier<? extends CompletionStage<? extends T>> call) {
+        CompletableFuture<Turn> begun = beginAsync.apply(each);
         future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
         begun.whenComplete(
                 (turn, failure) -> {
-                    if (bare(failure) instanceof LockLostException && !future.isDone()) {
+                    if (bare(failure) instanceof LockLostException
+                            && !future.isDone()
+                            && !rest().timeout().isZero()) {
                         try {
-                            begin(future, call); // the call had not begun
+                            begin(rest(), future, call); // the call had not begun
                         } catch (Throwable e) {
                             future.completeExceptionally(e);
                         }

@@ -51,7 +51,7 @@ abstract class OnceContract extends ClientTest {
                                 lock,
                                 OnceOptions.of(TTL, Codec.UTF_8),
                                 null,
-                                () -> {
+                                options -> {
                                     if (tries.incrementAndGet() > 1) {
                                         throw new OutOfMemoryError("in a test");
                                     }
@@ -63,6 +63,52 @@ abstract class OnceContract extends ClientTest {
         ExecutionException failed =
                 assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS));
         assertInstanceOf(OutOfMemoryError.class, failed.getCause());
+    }
+
+    @Test
+    void whoseTurnIsLostBeforeTheCallAsksAgainForTheRestOfTheTimeout() throws Exception {
+        for (Duration timeout : new Duration[] {Duration.ZERO, Duration.ofMillis(300)}) {
+            for (boolean async : new boolean[] {false, true}) {
+                List<Duration> asked = new ArrayList<>();
+                OnceOptions<String> terms = OnceOptions.of(TTL, Codec.UTF_8).timeout(timeout);
+                Once.Begin lose =
+                        options -> {
+                            asked.add(options.timeout());
+                            assertTrue(asked.size() < 9, asked.toString());
+                            Thread.sleep(100);
+                            throw new LockLostException("before the call");
+                        };
+                Once<String> once =
+                        new Once<>(
+                                lock,
+                                terms,
+                                lose,
+                                options -> {
+                                    try {
+                                        return CompletableFuture.completedFuture(
+                                                lose.begin(options));
+                                    } catch (Exception e) {
+                                        return CompletableFuture.failedFuture(e);
+                                    }
+                                },
+                                null);
+                if (async) {
+                    CompletableFuture<String> future =
+                            once.start(() -> CompletableFuture.completedFuture(unwanted()));
+                    ExecutionException failed =
+                            assertThrows(
+                                    ExecutionException.class,
+                                    () -> future.get(20, TimeUnit.SECONDS));
+                    assertInstanceOf(LockLostException.class, failed.getCause());
+                } else {
+                    assertThrows(LockLostException.class, () -> once.call(OnceContract::unwanted));
+                }
+                assertEquals(timeout, asked.get(0));
+                for (int i = 1; i < asked.size(); i++) {
+                    assertTrue(asked.get(i).compareTo(asked.get(i - 1)) < 0, asked.toString());
+                }
+            }
+        }
     }
 
     @Test
@@ -674,16 +720,16 @@ abstract class OnceContract extends ClientTest {
                 new Once<>(
                         name,
                         PAID,
-                        () -> {
+                        options -> {
                             if (losses.incrementAndGet() % 3 != 0) {
                                 throw lost;
                             }
-                            return lock.begin(PAID);
+                            return lock.begin(options);
                         },
-                        () ->
+                        options ->
                                 losses.incrementAndGet() % 3 != 0
                                         ? CompletableFuture.failedFuture(lost)
-                                        : lock.beginAsync(PAID),
+                                        : lock.beginAsync(options),
                         lock::onceResult);
         assertEquals("mine", losing.call(() -> "mine"));
         assertEquals(3, losses.get());
