@@ -356,19 +356,45 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
         SWIG_exception_fail(SWIG_TypeError, "this takes a list of options, one for each lock");
     $1 = (hf_acquire_options **)given;
 }
+%{
+/* Release a hold that the caller does not get, because there is no memory for a Python object: the
+ * client would renew it until the process ends. */
+static void hf_undo(hf_hold *hold)
+{
+    PyObject *type, *value, *trace;
+    if (!hold)
+        return;
+    PyErr_Fetch(&type, &value, &trace); /* handlers of signals run during the release */
+    Py_BEGIN_ALLOW_THREADS
+    hf_hold_release(hold);
+    Py_END_ALLOW_THREADS
+    hf_hold_close(hold);
+    PyErr_Restore(type, value, trace);
+}
+%}
 %typemap(in) hf_hold **holds_out (hf_hold *holds[HF_JOIN_MAX]) {
     if (!PyList_Check($input))
         SWIG_exception_fail(SWIG_TypeError, "the holds go into a list");
+    memset(holds, 0, sizeof holds);
     $1 = holds;
 }
-%typemap(freearg) hf_hold **holds_out ""
 %typemap(argout) hf_hold **holds_out {
     for (size_t i = 0; i < arg2; i++) {
         PyObject *hold = SWIG_NewPointerObj($1[i], $descriptor(struct hf_hold *),
                                             SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
-        if (hf_append($input, hold))
+        int failed = !hold || PyList_Append($input, hold);
+        if (!failed)
+            $1[i] = NULL;
+        else if (hold)
+            SWIG_Python_GetSwigThis(hold)->own = 0;
+        Py_XDECREF(hold);
+        if (failed)
             SWIG_fail;
     }
+}
+%typemap(freearg) hf_hold **holds_out {
+    for (size_t i = 0; $1 && i < arg2; i++)
+        hf_undo($1[i]);
 }
 
 
