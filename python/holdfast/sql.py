@@ -166,7 +166,13 @@ def _in_transaction(connection: Any) -> bool | None:
     if hasattr(connection, "server_status"):  # PyMySQL
         return bool(connection.server_status & 1)
     within = getattr(connection, "in_transaction", None)  # sqlite3
-    return within if isinstance(within, bool) else None
+    if isinstance(within, bool):
+        return within
+    if hasattr(connection, "is_in_transaction"):  # asyncpg, by SQLAlchemy
+        return bool(connection.is_in_transaction())
+    if hasattr(connection, "get_autocommit"):  # mysqlclient, which knows no more
+        return not connection.get_autocommit()
+    return None
 
 
 def _driver(cursor: Any) -> tuple[str, str, Any]:

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ import holdfast.sql
 from conftest import Databases, Server, Thread, until
 from databases import DRIVERS, Database, database
 from holdfast import StaleFence
-from holdfast.sql import aguard, guard
+from holdfast.sql import aguard, guard, refuse_autocommit
 
 pytest.importorskip("psycopg")
 
@@ -283,6 +284,21 @@ def test_a_guard_without_a_transaction_is_refused(shop: Database) -> None:
         cursor.execute("COMMIT")
         with pytest.raises(RuntimeError, match="autocommit mode"):
             guard(cursor, "stock", 42)
+
+
+def test_drivers_that_no_test_installs_are_asked_too() -> None:
+    """Stand-ins with what mysqlclient and asyncpg, by SQLAlchemy, say of a transaction."""
+    for autocommit in (
+        SimpleNamespace(get_autocommit=lambda: True),
+        SimpleNamespace(is_in_transaction=lambda: False),
+    ):
+        with pytest.raises(RuntimeError, match="autocommit mode"):
+            refuse_autocommit(autocommit)
+    for within in (
+        SimpleNamespace(get_autocommit=lambda: False),
+        SimpleNamespace(is_in_transaction=lambda: True),
+    ):
+        refuse_autocommit(within)
 
 
 def test_another_table_may_have_the_fences(shop: Database) -> None:
