@@ -61,9 +61,12 @@ def hold(
         with lock.hold(timeout, **options) as hold:
             yield hold
         return
-    with _tracer.start_as_current_span("holdfast.wait", attributes=about):
-        hold = lock.hold(timeout, **options)
-    with _tracer.start_as_current_span("holdfast.hold", attributes=about) as span, hold:
+    with contextlib.ExitStack() as block:  # releases if a sampler or a processor fails
+        with _tracer.start_as_current_span("holdfast.wait", attributes=about):
+            hold = block.enter_context(lock.hold(timeout, **options))
+        span = _tracer.start_span("holdfast.hold", attributes=about)
+        holding = block.pop_all()
+    with trace.use_span(span, end_on_exit=True), holding:
         span.set_attribute("holdfast.fence", hold.fence)
         yield hold
 
@@ -78,14 +81,15 @@ async def ahold(
         async with lock.hold(timeout, **options) as hold:
             yield hold
         return
-    async with contextlib.AsyncExitStack() as block:
+    async with contextlib.AsyncExitStack() as block:  # releases if a sampler or a processor fails
         with _tracer.start_as_current_span("holdfast.wait", attributes=about):
-            holding = lock.hold(timeout, **options)
-            entered = await holding.__aenter__()
-        span = block.enter_context(_tracer.start_as_current_span("holdfast.hold", attributes=about))
-        block.push_async_exit(holding)
-        span.set_attribute("holdfast.fence", entered.fence)
-        yield entered
+            hold = await block.enter_async_context(lock.hold(timeout, **options))
+        span = _tracer.start_span("holdfast.hold", attributes=about)
+        holding = block.pop_all()
+    with trace.use_span(span, end_on_exit=True):
+        async with holding:
+            span.set_attribute("holdfast.fence", hold.fence)
+            yield hold
 
 
 # ------------------------------------------------------------------ Without code

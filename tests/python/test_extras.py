@@ -14,7 +14,7 @@ import redis
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -78,6 +78,41 @@ def test_a_lost_hold_is_a_span_with_an_error(
         raw.delete(name)
     assert [span.status.is_ok for span in ended(spans)] == [True, False]
     assert "LockLost" in (ended(spans)[1].status.description or "")
+
+
+class Fails(SpanProcessor):
+    """A processor that fails at the start or the end of each span of that name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if span.name == self._name == "holdfast.hold":
+            raise KeyError("processor")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.name == self._name == "holdfast.wait":
+            raise KeyError("processor")
+
+
+@pytest.mark.parametrize("fails", ["holdfast.hold", "holdfast.wait"])
+def test_a_span_that_fails_leaves_nothing_held(
+    fails: str, client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = TracerProvider()
+    provider.add_span_processor(Fails(fails))
+    monkeypatch.setattr(holdfast.otel, "_tracer", provider.get_tracer("test"))
+    with pytest.raises(KeyError) as kept, holdfast.otel.hold(client.lock(name)):
+        raise AssertionError("without a span")
+    assert not client.lock(name).locked(), kept
+
+    async def main() -> None:
+        async with holdfast.otel.ahold(client.aio.lock(name)):
+            raise AssertionError("without a span")
+
+    with pytest.raises(KeyError) as kept:
+        asyncio.run(main())
+    assert not client.lock(name).locked(), kept
 
 
 def test_tasks_have_spans_too(
