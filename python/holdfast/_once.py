@@ -110,17 +110,28 @@ def _matcher(what: str, given: Match) -> Callable[[BaseException], bool]:
 
 
 def _classes(given: Match) -> list[type[BaseException]]:
-    """Give the classes that a kept error may have, by keep=."""
+    """Give the classes that a kept error may have, by keep=: thousands, if it is Exception."""
     kinds = given if isinstance(given, tuple) else (given,)
     found: list[type[BaseException]] = [kind for kind in kinds if isinstance(kind, type)]
+    known = set(found)
     for kind in found:  # it grows
         below: list[type[BaseException]] = kind.__subclasses__()
-        found += [each for each in below if each not in found]
+        found += [each for each in below if each not in known]
+        known.update(below)
     return found
 
 
+def _text(raised: BaseException) -> str:
+    """Give the message of an exception; if its own method raises, none."""
+    try:
+        return str(raised)
+    except Exception:
+        return ""
+
+
 def _said(raised: BaseException) -> str:
-    return f"{type(raised).__name__}: {raised}"
+    text = _text(raised)
+    return f"{type(raised).__name__}: {text}" if text else type(raised).__name__
 
 
 def _shortened(text: str) -> bytes:
@@ -157,7 +168,7 @@ class Terms(Generic[Result]):
         self.most = flag("at_most_once", at_most_once)
         self.print = None if args is None else fingerprint(args)
         self._keep = _matcher("keep", keep)
-        self._classes = _classes(keep)
+        self._named = keep
         self.keep_ttl = (
             self.ttl if keep_ttl is None else duration("keep_ttl", keep_ttl, least=_TTL_MIN)
         )
@@ -194,7 +205,7 @@ class Terms(Generic[Result]):
 
     def failed(self, told: KeptError) -> BaseException:
         """Give a kept error as the caller's own class, if keep= names it and it takes a message."""
-        for kind in self._classes:
+        for kind in _classes(self._named):
             if kind.__name__ == told.type:
                 plain = all(
                     not {"__init__", "__new__"} & vars(base).keys() or base.__module__ == "builtins"
@@ -205,7 +216,7 @@ class Terms(Generic[Result]):
                         return kind(told.message)
         return told
 
-    def warn(self, failed: LockError) -> None:
+    def warn(self, failed: LockError | MemoryError) -> None:
         """Tell that others will not have the result."""
         _log.warning("the result of once(%r) was not left for others: %s", self.name, failed)
 
@@ -234,7 +245,7 @@ def fingerprint(args: object) -> bytes:
 
 def kept(raised: BaseException) -> bytes:
     """Encode an error that is kept."""
-    told = {"type": type(raised).__name__, "message": str(raised)[:_MESSAGE_MAX], "data": None}
+    told = {"type": type(raised).__name__, "message": _text(raised)[:_MESSAGE_MAX], "data": None}
     with contextlib.suppress(TypeError, ValueError):
         found = to_json({**told, "data": getattr(raised, "data", None)})
         if len(found) <= _RESULT_MAX:
@@ -624,7 +635,7 @@ class BaseTurn(Bound, Generic[Answer]):
         try:
             self._mine = False
             yield "finish", _holdfast.HF_ONCE_DONE, encoded, terms.ttl
-        except LockError as failed:
+        except (LockError, MemoryError) as failed:
             if not terms.most:
                 terms.warn(failed)
                 return shown
@@ -633,8 +644,9 @@ class BaseTurn(Bound, Generic[Answer]):
 
     def _not_kept(self, result: object, reason: NotKept, failed: Exception) -> ResultNotKept:
         port, name = self._port, self._terms.name
+        why = _text(failed) or type(failed).__name__
         made = ResultNotKept(
-            f"the call {name!r} was made, but its result is not kept for others: {failed};"
+            f"the call {name!r} was made, but its result is not kept for others: {why};"
             " this exception has it as .result"
         )
         made.result, made.reason = result, reason
@@ -727,7 +739,7 @@ class BaseTurn(Bound, Generic[Answer]):
         raise NotImplementedError
 
 
-def _reason(failed: LockError) -> NotKept:
+def _reason(failed: LockError | MemoryError) -> NotKept:
     if isinstance(failed, OutcomeSettled):
         return "settled"
     if isinstance(failed, LockNotOwnedError):

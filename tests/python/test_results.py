@@ -156,6 +156,76 @@ def test_a_result_that_cannot_be_kept_is_in_the_error_and_passes_the_turn_on(
     assert client.once(name, unwanted, ttl=TTL) == longest
 
 
+class Unshown(Exception):
+    """An exception whose __str__() raises TypeError, as if its message were None."""
+
+    def __str__(self) -> str:
+        message: Any = None
+        return message  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("most", [False, True])
+@pytest.mark.parametrize("keep", [None, Unshown])
+def test_an_error_that_cannot_be_shown_ends_the_turn_too(
+    client: holdfast.Client, name: str, most: bool, keep: type[Unshown] | None
+) -> None:
+    def fail() -> None:
+        raise Unshown
+
+    async def task() -> None:
+        fail()
+
+    def once(each: str) -> None:
+        client.once(each, fail, ttl=TTL, at_most_once=most, keep=keep)
+
+    def in_a_task(each: str) -> None:
+        asyncio.run(client.aio.once(each, task, ttl=TTL, at_most_once=most, keep=keep))
+
+    def begun(each: str) -> None:
+        with client.once_begin(each, ttl=TTL, at_most_once=most, keep=keep):
+            fail()
+
+    for number, call in enumerate((once, in_a_task, begun)):
+        each = f"{name}:{number}"
+        with pytest.raises(Unshown) as kept:  # whose traceback keeps the hold alive
+            call(each)
+        assert not client.lock(each).locked(), kept
+        outcome = client.once_result(each)
+        if keep is not None:
+            assert outcome is not None
+            assert outcome.state == "failed"
+        elif most:
+            assert outcome is not None
+            assert (outcome.state, outcome.note) == ("unknown", "Unshown")
+
+
+def test_an_encoder_whose_error_cannot_be_shown_ends_the_turn_too(
+    client: holdfast.Client, name: str
+) -> None:
+    def encode(result: object) -> bytes:
+        raise Unshown
+
+    with pytest.raises(holdfast.ResultNotKept) as told:
+        client.once(name, lambda: "paid", ttl=TTL, at_most_once=True, encode=encode)
+    assert (told.value.result, told.value.reason) == ("paid", "encoding")
+    assert not client.lock(name).locked()
+
+
+def test_a_result_that_no_memory_is_left_to_send_is_in_the_error(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    def call() -> str:
+        monkeypatch.setattr(holdfast.Hold, "_leave", full)
+        return "paid"
+
+    with pytest.raises(holdfast.ResultNotKept) as told:
+        client.once(name, call, ttl=TTL, at_most_once=True)
+    assert (told.value.result, told.value.reason) == ("paid", "unreachable")
+
+
 def test_a_result_of_others_that_is_no_json_says_so(client: holdfast.Client, name: str) -> None:
     client.once(name, lambda: b"{", ttl=TTL, encode=bytes, decode=bytes)
     with pytest.raises(ValueError, match="the result that was left is no JSON"):
