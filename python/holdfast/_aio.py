@@ -272,7 +272,8 @@ class AsyncLock(Bound):
         raise_on_lost   False: leaving a `with` block does not raise LockLost. By default the
                         lock's setting.
         cancel_on_lost  Cancel the body of the `async with` when the hold is lost. The block then
-                        raises LockLost, or, without raise_on_lost, nothing.
+                        raises LockLost, or, without raise_on_lost, nothing. An await without a
+                        block raises ValueError.
         at_least        Seconds from the acquire, for which the lock stays held even if it is
                         released before, as in Lock.hold().
 
@@ -598,6 +599,8 @@ class Holding(Awaitable[Held]):
 
     def __await__(self) -> Generator[object, None, Held]:
         """Acquire."""
+        if self._cancel:
+            raise ValueError("cancel_on_lost cancels a block: enter this hold() by `async with`")
         return self._acquire(self._on_lost).__await__()
 
     async def __aenter__(self) -> Held:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -178,35 +177,36 @@ class AsyncClient(Bound):
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
         """Walk over all locks with such names, as Client.locks(): `async for` it.
 
-        Each step asks in one of the event loop's threads.
+        Each step asks in a thread of the client.
         """
-        return AsyncLocks(self._client.locks(pattern, rate=rate))
+        return AsyncLocks(self._client.locks(pattern, rate=rate), self._ask)
 
 
 @final
 class AsyncLocks(Bound, AsyncIterator[LockInfo]):
-    """A walk over all locks, from AsyncClient.locks()."""
+    """A walk over all locks, from AsyncClient.locks(). Tasks may share it."""
 
-    __slots__ = ("_found", "_locks", "_step")
+    __slots__ = ("_ask", "_found", "_locks", "_step")
 
-    def __init__(self, locks: Locks) -> None:
+    def __init__(self, locks: Locks, ask: Callable[[Callable[[], bool]], Awaitable[bool]]) -> None:
         """Only AsyncClient.locks() makes this object."""
         self._locks = locks
+        self._ask = ask
         self._step = threading.Lock()
         self._found: collections.deque[LockInfo] = collections.deque()
 
-    def _find(self) -> None:
+    def _find(self) -> bool:
         with self._step:
             found = self._locks._find()
             if found is not None:
                 self._found.append(found)
+            return found is not None
 
     async def __anext__(self) -> LockInfo:
         """Find the next lock. If this is cancelled, the next call has what it finds."""
-        if not self._found:
-            await asyncio.to_thread(self._find)
-        if not self._found:
-            raise StopAsyncIteration
+        while not self._found:  # or another task took what this one's step found
+            if not await self._ask(self._find) and not self._found:
+                raise StopAsyncIteration
         return self._found.popleft()
 
     @property

@@ -634,6 +634,25 @@ def test_a_cancelled_step_of_a_walk_loses_no_lock(
     run(main())
 
 
+def test_a_task_whose_lock_another_task_took_goes_on_with_a_walk(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        for each in names:
+            await client.aio.lock(each).acquire()
+        walk = client.aio.locks(f"{name}:*")
+        step = asyncio.ensure_future(anext(walk))
+        await asyncio.sleep(0)
+        until(lambda: walk._found)  # the thread of the step has ended, and the loop stands
+        found = [await anext(walk), await step, await anext(walk)]
+        assert sorted(info.name for info in found) == names
+        with pytest.raises(StopAsyncIteration):
+            await anext(walk)
+
+    names = [f"{name}:{number}" for number in range(3)]
+    run(main())
+
+
 def test_a_cancel_during_the_release_does_not_keep_the_lock(
     run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
 ) -> None:
@@ -733,6 +752,18 @@ def test_a_loss_is_told_and_waited_for(
             await asyncio.sleep(0)
         assert await watching is False
         assert len(told) == 1
+
+    run(main())
+
+
+def test_cancel_on_lost_without_a_block_is_refused(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        for each in (client.aio.lock(name), client.aio.locks_all(name, f"{name}:2")):
+            with pytest.raises(ValueError, match=r"cancel_on_lost .* `async with`"):
+                await each.hold(cancel_on_lost=True)
+        assert not await client.aio.lock(name).locked()
 
     run(main())
 
