@@ -379,6 +379,7 @@ async def ends(
 
 def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
     _, call = notices.start(lambda number: notices.core.hf_hold_release_start(handle, number))
+    call.ends = True
     return call
 
 
@@ -476,6 +477,7 @@ class AsyncHold(BaseHold):
         _, call = notices.start(
             lambda number: core.hf_once_finish_start(self._handle, state, result, ttl, number)
         )
+        call.ends = True
         self._unwatch()
         await released(self._lock, call)
 
@@ -493,15 +495,17 @@ class AsyncHold(BaseHold):
 
         If this is cancelled, it goes on.
         """
-        milliseconds = duration("seconds", seconds, least=0)
+        milliseconds, core = duration("seconds", seconds, least=0), self._core
+        _, call = self._notices().start(
+            lambda number: core.hf_hold_keep_start(self._handle, milliseconds, number)
+        )
+        call.ends = True
         try:
-            start = self._lock._core.hf_hold_keep_start
-            await _renewed(self._lock, start, self._handle, milliseconds)
+            await released(self._lock, call)
         except asyncio.CancelledError:
             self._loose = False
             raise
         self._unwatch()
-        self._lock._client._look()
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""

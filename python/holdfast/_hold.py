@@ -309,6 +309,7 @@ class Hold(BaseHold):
         """
         token = self._core.hf_hold_hand_over(self._handle)
         self._unwatch()
+        self._lock._client._look()
         return token
 
     def keep(self, seconds: float | timedelta) -> None:
@@ -330,7 +331,10 @@ class Hold(BaseHold):
     def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and say how its call ended."""
         self._unwatch()
-        self._core.hf_once_finish(self._handle, state, result, ttl)
+        try:
+            self._core.hf_once_finish(self._handle, state, result, ttl)
+        finally:
+            self._lock._client._look()
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""

@@ -36,6 +36,7 @@ class Call:
         """Make it in the loop of the task. Calls taken() when the task has the outcome."""
         self._loop = loop
         self.taken = taken
+        self.ends = False  # a hold, for whose end another caller may wait
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -363,6 +364,8 @@ class Notices:
             call.end(status, hold)
         except RuntimeError:  # no task waits, or its loop is closed
             self._drop(hold)
+        if call is not None and call.ends:
+            self.look()
 
 
 def safely(work: Callable[[Told], object], told: Told) -> None:

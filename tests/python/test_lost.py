@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -348,18 +348,56 @@ def test_waiting_for_a_loss_ends_with_the_hold(
 ) -> None:
     def wait(hold: holdfast.Hold) -> Thread:
         waiting = Thread(hold.lost.wait)
-        until(lambda: "holdfast-notices" in threads())
-        assert waiting.is_alive()
+        until(lambda: client._notices_here()._waiting)
         return waiting
 
     with lock as hold:
         left = wait(hold)
     assert left.finish() is False
+    for most in (False, True):
+        turn = client.once_begin(f"{lock.name!r} {most}", ttl=60, at_most_once=most)
+        waiting = wait(turn.hold)
+        turn.finish("paid")
+        assert waiting.finish() is False
+    hold = lock.hold()
+    waiting = wait(hold)
+    token = hold.hand_over()
+    assert waiting.finish() is False
+    lock.adopt(token).release()
     for end in (lambda hold: hold.release(), lambda hold: client.close()):
         hold = lock.hold()
         waiting = wait(hold)
         end(hold)
         assert waiting.finish() is False
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(
+    "end",
+    [lambda hold: hold.release(), lambda hold: hold.keep(60)],
+    ids=["release", "keep"],
+)
+def test_waiting_for_a_loss_ends_though_the_end_of_the_hold_is_cancelled(
+    end: Callable[[holdfast.AsyncHold], Coroutine[Any, Any, None]],
+    client: holdfast.Client,
+    name: str,
+    raw: redis.Redis,
+) -> None:
+    async def main() -> None:
+        hold = await client.aio.lock(name, lease=60).hold()
+        waiting = asyncio.create_task(hold.lost.wait())
+        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        try:
+            ending = asyncio.create_task(end(hold))
+            await asyncio.sleep(0.1)
+            ending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await ending
+        finally:
+            raw.client_unpause()
+        assert await asyncio.wait_for(waiting, 20) is False
+
+    asyncio.run(main())
 
 
 def test_a_thread_is_started_for_what_can_be_lost_and_ends_with_the_client(
