@@ -568,8 +568,10 @@ class Client(Bound):
     def close(self) -> None:
         """Close the client: release its holds, and end waiting calls with ClosedError.
 
-        Blocks for at most one command_timeout. Afterwards its locks and holds raise ClosedError.
-        A second close does nothing.
+        Blocks for at most one command_timeout. Before that it waits for the answers of releases
+        that did not wait for them: 5 seconds at most, or one second more than a connect_timeout
+        that is longer than 4. Afterwards its locks and holds raise ClosedError. A second close does
+        nothing.
         """
         self._finish()
         while self._handles:

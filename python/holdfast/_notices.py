@@ -190,7 +190,7 @@ class Notices:
         """Wait for the ends of those releases, as long as the answers may take."""
         ready = select.poll()
         ready.register(self._fd, select.POLLIN)
-        until = time.monotonic() + _ANSWERS
+        until = time.monotonic() + self.answers
         while self._drain() and self._later and (left := until - time.monotonic()) > 0:
             ready.poll(min(left * 1000, 50))  # another thread may drain it
 

@@ -15,6 +15,7 @@ import redis
 
 import holdfast
 from conftest import PATIENT, Server, Thread, elsewhere, until
+from holdfast import _notices
 from holdfast._notices import Notices
 
 
@@ -226,6 +227,25 @@ def test_a_release_that_does_not_wait_takes_no_round_trip(
             raw.client_unpause()
         closing.finish()
     assert not raw.exists(name)
+
+
+@pytest.mark.redis
+def test_a_close_waits_for_as_long_as_an_answer_may_take(
+    server: Server, raw: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_notices, "_ANSWERS", 0.01)
+    with holdfast.connect(server.tcp, connect_timeout=20, command_timeout=20) as client:
+        hold = client.lock(name).hold()
+        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        try:
+            hold.release(wait=False)
+            finishing = Thread(client._finish)
+            time.sleep(0.3)
+            assert finishing.is_alive()
+        finally:
+            raw.client_unpause()
+        finishing.finish()
+        assert not client._notices_here()._later
 
 
 @pytest.mark.redis
