@@ -855,9 +855,12 @@ HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const 
 /**
  * Release the newest hold that the caller left with the client. The same owner acquired it with
  * hold_out NULL or with HF_ACQUIRE_KEEP, through any handle of this client with the same name and
- * mode: if an owner holds the lock in both modes, the handle selects the hold to release. If the
- * lock is not reentrant and has no owner, release the newest hold that any thread acquired through
- * this handle.
+ * mode: if an owner holds the lock in both modes, the handle selects the hold to release.
+ *
+ * If the lock is not reentrant and has no owner, every thread may release what was acquired through
+ * this handle. Of a lock that is not reentrant, with or without an owner, the calling thread
+ * releases the newest hold that it acquired itself, even if that was lost; if it has none, the
+ * newest hold of any other thread or of a started acquire.
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
@@ -1971,8 +1974,9 @@ HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, 
 HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
 
 /**
- * Get the newest hold that the owner left with the client, which hf_lock_release_as() would release
- * next.
+ * Get the hold that hf_lock_release_as() would release next, also a lost one: of those that the
+ * owner left with the client the newest, or of a lock that is not reentrant the calling thread's
+ * newest.
  *
  * @param owner  NULL for the lock's owner.
  * @param[out] hold_out  A new handle of that hold; close it with hf_hold_close().

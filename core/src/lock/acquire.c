@@ -82,6 +82,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         return status;
     }
     hold->terms.lock_serial = who.holder.lock_serial;
+    hold->thread = caller->thread ? hf_thread_serial() : 0;
     hold->terms.replica_ms = replica_ms;
     hold->terms.whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
     *flags = chosen.flags;

@@ -91,6 +91,7 @@ struct hf_hold {
     /* The table's. */
     hf_item item;
     bool kept;              /* on its owner's stack, for hf_lock_release() */
+    int64_t thread;         /* that acquired it; 0: it was started, and none has */
     struct hf_hold *joined; /* the next in a ring: losing one is losing all; NULL: it is in none */
     hf_entry stack;         /* among those of its name and owner */
 

@@ -2,8 +2,21 @@
 #include "lock/hold.h"
 #include "lock/lock.h"
 
-/* The newest hold on the owner's stack, with a reference; `take`: it is off the stack
- * then, so that no two calls release the same one. */
+/* The newest hold on the owner's stack. Threads that share a lock which is not reentrant share the
+ * stack, but each of its holds is for itself: a thread gets its own, also a lost one, before those
+ * of others. */
+static hf_hold *newest_locked(const hf_lock *lock, const hf_holder *holder) {
+    hf_hold *newest = hf_table_next_locked(lock->client, lock->names, holder, NULL);
+    if (lock->terms.reentrant)
+        return newest;
+    hf_hold *own = newest;
+    while (own != NULL && own->thread != hf_thread_serial())
+        own = hf_table_next_locked(lock->client, lock->names, holder, own);
+    return own != NULL ? own : newest;
+}
+
+/* That hold, with a reference; `take`: it is off the stack then, so that no two calls release the
+ * same one. */
 static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len, bool take,
                               hf_hold **hold_out) {
     hf_owner chosen;
@@ -17,7 +30,7 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);
-    hf_hold *hold = hf_table_next_locked(client, lock->names, &chosen.holder, NULL);
+    hf_hold *hold = newest_locked(lock, &chosen.holder);
     if (hold == NULL) {
         status = hf_client_check(client); /* was it the close that released it? */
         return status != HF_OK ? status

@@ -399,6 +399,59 @@ static void test_fences_grow_although_the_server_has_lost_them(void **state) {
     hf_lock_close(lock);
 }
 
+typedef struct {
+    hf_lock *lock;
+    hf_hold *hold;
+} keeping;
+
+static void *keep_there(void *argument) {
+    keeping *k = argument;
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_ACQUIRE_KEEP};
+    must(hf_lock_acquire_as(k->lock, NULL, 0, 0, &keep, &k->hold) == HF_OK);
+    return NULL;
+}
+
+/* Two threads use one handle, and the first loses its hold before it releases. */
+static void test_a_release_by_the_lock_takes_no_hold_of_another_thread(void **state) {
+    const char *owners[] = {NULL, "me"};
+    hf_hold *mine;
+    (void)state;
+    for (size_t i = 0; i < COUNT(owners); i++) {
+        keeping there = {.lock = open_lock(client, "k", owners[i],
+                                           OPTIONS(.lease_ms = 2000, .reentrant = HF_OFF))};
+        assert_status(hf_lock_acquire(there.lock, 0, NULL), HF_OK);
+        assert_status(hf_lock_current_as(there.lock, NULL, 0, &mine), HF_OK);
+        TELL("DEL k");
+        assert_soon(hf_hold_state(mine) == HF_STATE_LOST);
+        run_together(1, keep_there, &there, 0);
+        assert_status(hf_lock_release(there.lock), HF_ELOST);
+        assert_int_equal(hf_hold_state(there.hold), HF_STATE_HELD);
+        assert_int_equal(NUMBER("EXISTS k"), 1);
+        assert_status(hf_lock_release(there.lock), HF_OK); /* this thread has none any more */
+        assert_int_equal(hf_hold_state(there.hold), HF_STATE_RELEASED);
+        hf_hold_close(there.hold);
+        hf_hold_close(mine);
+        hf_lock_close(there.lock);
+    }
+}
+
+static void test_a_thread_gives_back_its_own_permit(void **state) {
+    hf_hold *mine;
+    (void)state;
+    keeping there = {.lock = open_lock(client, "k", NULL,
+                                       OPTIONS(.lease_ms = 2000, .reentrant = HF_OFF,
+                                               .mode = HF_SHARED, .permits = 2))};
+    assert_status(hf_lock_acquire(there.lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_current_as(there.lock, NULL, 0, &mine), HF_OK);
+    run_together(1, keep_there, &there, 0);
+    assert_status(hf_lock_release(there.lock), HF_OK);
+    assert_int_equal(hf_hold_state(mine), HF_STATE_RELEASED);
+    assert_int_equal(hf_hold_state(there.hold), HF_STATE_HELD);
+    give_back(there.hold, HF_OK);
+    hf_hold_close(mine);
+    hf_lock_close(there.lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
@@ -418,6 +471,8 @@ int main(int count, char **words) {
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
         TEST(test_a_started_release_is_counted_as_any_other),
+        TEST(test_a_release_by_the_lock_takes_no_hold_of_another_thread),
+        TEST(test_a_thread_gives_back_its_own_permit),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
         TEST(test_fences_grow_although_the_server_has_lost_them),
     };
