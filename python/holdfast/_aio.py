@@ -98,6 +98,10 @@ class AsyncLock(Bound):
             return self._lock._client._owner(_task())
         return None if owner is None else encoded("owner", owner)
 
+    def _me(self) -> bytes:
+        """Give what stands for the task, also if it is no owner."""
+        return self._lock._client._owner(_task())
+
     async def _acquire(
         self,
         milliseconds: int,
@@ -198,21 +202,33 @@ class AsyncLock(Bound):
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
         """Start it; None: no task waits for the answer."""
-
-        def start(who: bytes | None, handle: _holdfast.Hold) -> Call | None:
-            core, call = self._lock._core, None
-            if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
-                self._lock._give_up(handle, False)
-                self._lock._client._look()
-            else:
-                call = _release(self._notices(), handle)
-            self._lock._client._forget(core.hf_hold_number(handle))
-            if who in self._tasks and not self.count(owner=who):
-                del self._tasks[who]
-            return call
-
         by_task = self._by_task(owner)
-        return self._lock._newest(lambda: self._current(self._who(owner), by_task), start)
+        return self._lock._newest(
+            lambda: self._current(self._who(owner), by_task),
+            lambda who, handle: self._start(who, handle, wait),
+        )
+
+    def _start(self, who: bytes | None, handle: _holdfast.Hold, wait: bool | None) -> Call | None:
+        core, call = self._lock._core, None
+        if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
+            self._lock._give_up(handle, False)
+            self._lock._client._look()
+        else:
+            call = _release(self._notices(), handle)
+        self._lock._client._forget(core.hf_hold_number(handle))
+        if who in self._tasks and not self.count(owner=who):
+            del self._tasks[who]
+        return call
+
+    def _start_end(
+        self, whose: bytes | None, handle: _holdfast.Hold | None, wait: bool | None = True
+    ) -> Call | None:
+        """Start to release the hold of a block; if it was released before, the task's newest."""
+        released = _holdfast.HF_STATE_RELEASED
+        if handle is not None and self._lock._core.hf_hold_state(handle) != released:
+            return self._start(whose, handle, wait)
+        by_task = self._by_task(None) and whose != self._me()
+        return self._start_release(whose if by_task else None, wait)
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -233,7 +249,7 @@ class AsyncLock(Bound):
         """Acquire, waiting without limit."""
         hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
         hold._entered = True
-        self._inside.enter(_task() if self._by_task(None) else None, self._who(None))
+        self._inside.enter(_task(), self._me(), [hold._handle])
         return hold
 
     async def __aexit__(
@@ -243,10 +259,12 @@ class AsyncLock(Bound):
         trace: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
+        got: list[_holdfast.Hold] = []
         try:
-            mine = self._who(None)
-            whose = self._inside.leave(mine)
-            await self.release(owner=None if whose == mine else whose)
+            whose = self._inside.leave(self._me(), got, not self._by_task(None))
+            call = self._start_end(whose, got[0] if got else None, None)
+            if call is not None:
+                await released(self._lock, call)
         except LockError as failed:
             excuse(failed, raised, self._lock._quiet)
 

@@ -11,7 +11,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ._holdfast import Hold
 
 _serials = itertools.count(1)
 _numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
@@ -46,61 +49,83 @@ def ended(owner: object | None) -> bool:
     return owner is None or (done() if done is not None else bool(getattr(owner, "dead", False)))
 
 
-class Inside:
-    """The owners in the `with` blocks of one lock: threads, greenlets, jobs and tasks that entered.
+_At = tuple[int, object, int]  # a frame, and how many blocks it had entered before
 
-    A generator's block may be left by another job than it was entered by: so FastAPI runs a plain
-    dependency that yields. asyncio ends a generator that was dropped in a task of its own.
+
+class _Block(NamedTuple):
+    """A `with` block of a lock."""
+
+    caller: bytes | int  # who entered: the owner, or the thread
+    by: weakref.ref[object] | None  # the task, greenlet or job
+    holds: list[Hold]
+
+
+class Inside:
+    """The `with` blocks of one lock, and the holds with which they were entered.
+
+    The frame that entered a block leaves it, also that of a generator, with which another job or
+    task may go on: so FastAPI runs a plain dependency that yields, and asyncio ends a generator
+    that was dropped. An ExitStack and a Condition enter in one frame and leave in another: for
+    them a block is the newest of its caller.
     """
 
-    __slots__ = ("_entered", "_threads")
+    __slots__ = ("_blocks",)
 
     def __init__(self) -> None:
         """Begin without a caller inside."""
-        self._entered: dict[bytes, list[tuple[weakref.ref[object], int]]] = {}
-        self._threads: dict[int, int] = {}  # how many blocks
+        self._blocks: dict[_At, _Block] = {}
 
-    def enter(self, by: object | None, owner: bytes | None) -> None:
+    def enter(self, by: object | None, owner: bytes | None, holds: list[Hold]) -> None:
         """Note that a block was entered."""
-        if by is not None and owner is not None:
-            self._entered.setdefault(owner, []).append((weakref.ref(by), _block()))
-        else:
-            here = threading.get_ident()
-            self._threads[here] = self._threads.get(here, 0) + 1
+        block = _Block(_caller(owner), None if by is None else weakref.ref(by), holds)
+        frame, depth = _frame(), 0
+        while self._blocks.setdefault((*frame, depth), block) is not block:
+            depth += 1
 
-    def leave(self, owner: bytes | None) -> bytes | None:
-        """Give the owner whose block ends: the caller's, or who entered here, or an ended one."""
-        if owner is None:
-            here = threading.get_ident()
-            blocks = self._threads.pop(here, 0)
-            if blocks > 1:
-                self._threads[here] = blocks - 1
-            if blocks > 0:
-                return owner
-        if not self._entered:
+    def leave(self, owner: bytes | None, got: list[Hold], anyones: bool) -> bytes | None:
+        """Put the holds of the block that ends into a list, and give the owner that entered it.
+
+        anyones  A caller that entered no block may leave that of another.
+        """
+        frame, depth = _frame(), 0
+        while (*frame, depth) in self._blocks:
+            depth += 1
+        at = (*frame, depth - 1) if depth else self._find(_caller(owner), anyones)
+        block = None if at is None else self._blocks.get(at)
+        if at is None or block is None:
             return owner
-        if owner not in self._entered:
-            here = _block()
-            others = {
-                at[-1][1]: each
-                for each, at in list(self._entered.items())
-                if at[-1][1] == here or ended(at[-1][0]())
-            }
-            owner = others.get(here, next(iter(others.values()), owner))
-        entered = self._entered.get(owner or b"", [])
-        if len(entered) <= 1:
-            self._entered.pop(owner or b"", None)
-        else:
-            entered.pop()
-        return owner
+        got += block.holds  # first, or a signal's handler that raises would leave them held
+        self._blocks.pop(at, None)
+        return block.caller if isinstance(block.caller, bytes) else None
+
+    def _find(self, me: bytes | int, anyones: bool) -> _At | None:
+        """Find the newest block of the caller, or of one that has ended, or of any."""
+        left = others = None
+        for at, block in list(self._blocks.items())[::-1]:
+            if block.caller == me:
+                return at
+            if left is None and block.by is not None and ended(block.by()):
+                left = at
+            others = others or at
+        return left or (others if anyones else None)
 
 
-def _block() -> int:
-    """Give the frame that entered and leaves a block: that of a generator lives until it ends."""
-    frame: FrameType | None = sys._getframe(3)  # above Inside, and __enter__() or __exit__()
-    while frame is not None and frame.f_globals.get("__name__") == "holdfast._spans":
+_OURS = {f"holdfast.{each}" for each in ("_aio", "_lock", "_several", "_spans")}
+
+
+def _caller(owner: bytes | None) -> bytes | int:
+    return threading.get_ident() if owner is None else owner
+
+
+def _frame() -> tuple[int, object]:
+    """Give what marks the frame that enters or leaves a block, and lives as long as the block.
+
+    With the function: the next frame may be at the same address.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in _OURS:
         frame = frame.f_back
-    return id(frame)
+    return id(frame), frame and frame.f_code
 
 
 # --------------------------------------------------------------- Event loops

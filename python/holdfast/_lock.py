@@ -104,29 +104,33 @@ class _Entered(Protocol):
     _inside: Inside
     _quiet: bool
 
-    def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]: ...
-
-    def _release(self, who: bytes | None) -> None: ...
+    def _plain(self) -> list[Lock]: ...
 
 
 def leave(
-    lock: _Entered,
+    entered: _Entered,
     kind: type[BaseException] | None,
     raised: BaseException | None,
     trace: TracebackType | None,
 ) -> None:
     """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
-    begun = False
+    got: list[_holdfast.Hold] = []
+
+    def find() -> list[tuple[Lock, bytes | None, _holdfast.Hold | None]]:
+        locks = entered._plain()
+        anyones = not locks[0]._by_thread
+        who = entered._inside.leave(locks[0]._who(None)[1], got, anyones)
+        return [(lock, who, got[at] if got else None) for at, lock in enumerate(locks)][::-1]
+
     try:
-        who = lock._inside.leave(lock._who(None)[1])
-        begun = True
-        lock._release(who)
+        try_all(find(), lambda end: end[0]._end(*end[1:]))
     except LockError as failed:
-        excuse(failed, raised, lock._quiet)
+        excuse(failed, raised, entered._quiet)
     except BaseException:  # a signal's handler raised, and no second __exit__() follows
-        if not begun:
-            with contextlib.suppress(LockError):
-                lock._release(lock._who(None)[1])
+        with contextlib.suppress(LockError):
+            if not got:
+                find()
+        give_back(entered._plain()[0]._core, got)  # again: that harms no other hold
         raise
 
 
@@ -446,6 +450,23 @@ class Lock(Bound):
             if self._client._notices:
                 self._client._look()
 
+    def _plain(self) -> list[Lock]:
+        return [self]
+
+    def _end(self, who: bytes | None, handle: _holdfast.Hold | None) -> None:
+        """Release the hold of a block; if it was released before, the caller's newest."""
+        released = _holdfast.HF_STATE_RELEASED
+        if handle is None or self._core.hf_hold_state(handle) == released:  # by a Condition, say
+            self._release(who)
+            return
+        try:
+            self._give_up(handle, None)
+        except ForkedError:
+            self._release(who)
+        finally:
+            if self._client._notices:
+                self._client._look()
+
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""
         got: list[_holdfast.Hold] = []
@@ -453,7 +474,7 @@ class Lock(Bound):
             self._win(_holdfast.HF_FOREVER, None, kept, got)
             hold = self._take(got[0], kept, None, None)
             hold._entered = True
-            self._inside.enter(*self._who(None))
+            self._inside.enter(*self._who(None), got)
             return hold
         except BaseException:  # no __exit__() follows
             give_back(self._core, got)

@@ -119,6 +119,9 @@ class BaseHolds(Bound, Generic[AnyHold]):
         for hold in self._holds.values():
             hold._keep_at_least(milliseconds)
 
+    def _handles(self) -> list[_holdfast.Hold]:
+        return [hold._handle for hold in self._holds.values()]
+
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the locks."""
         if self._entered and self.state != "released":
@@ -384,23 +387,24 @@ class LocksAll(BaseLocks[Lock]):
         who = self._who(owner)[1]
         for lock in self._locks:
             lock._current_of(who)
-        self._release(who)
+        try_all(reversed(self._locks), lambda lock: lock._release(who))
 
     def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]:
         return self._locks[0]._who(owner)
 
-    def _release(self, who: bytes | None) -> None:
-        try_all(reversed(self._locks), lambda lock: lock._release(who))
+    def _plain(self) -> list[Lock]:
+        return self._locks
 
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
+        got = holds._handles()
         try:
             holds._entered = True
-            self._inside.enter(*self._who(None))
+            self._inside.enter(*self._who(None), got)
             return holds
         except BaseException:  # no __exit__() follows
-            give_back(self._locks[0]._core, [hold._handle for hold in holds._holds.values()])
+            give_back(self._locks[0]._core, got)
             raise
 
     __exit__ = leave
@@ -571,9 +575,6 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         """Release the task's newest hold of each, as LocksAll.release()."""
         for lock in self._locks:
             lock._current(lock._who(owner), lock._by_task(owner))
-        await self._release(owner)
-
-    async def _release(self, owner: str | bytes | None) -> None:
         await _released(
             (lock._lock, functools.partial(lock._start_release, owner))
             for lock in reversed(self._locks)
@@ -583,8 +584,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         """Acquire all, waiting without limit."""
         holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
         holds._entered = True
-        first = self._locks[0]
-        self._inside.enter(_task() if first._by_task(None) else None, first._who(None))
+        self._inside.enter(_task(), self._locks[0]._me(), holds._handles())
         return holds
 
     async def __aexit__(
@@ -594,10 +594,15 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         trace: TracebackType | None,
     ) -> None:
         """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
+        first = self._locks[0]
+        got: list[_holdfast.Hold] = []
         try:
-            mine = self._locks[0]._who(None)
-            whose = self._inside.leave(mine)
-            await self._release(None if whose == mine else whose)
+            whose = self._inside.leave(first._me(), got, not first._by_task(None))
+            ends = [
+                (lock._lock, functools.partial(lock._start_end, whose, got[at] if got else None))
+                for at, lock in enumerate(self._locks)
+            ]
+            await _released(ends[::-1])
         except LockError as failed:
             excuse(failed, raised, self._quiet)
 

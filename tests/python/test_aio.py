@@ -336,7 +336,7 @@ def test_a_generator_that_is_dropped_leaves_its_block(
                 break  # and asyncio ends it in a task of its own, while this one goes on
             await come(lambda: not holds[-1].valid)
             assert made.count() == 0
-            assert not made._inside._entered
+            assert not made._inside._blocks
         one, other = numbers(seats), numbers(seats)
         assert (await task(anext(one)), await task(anext(other))) == (0, 0)
         await task(one.aclose())

@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 import holdfast
-from conftest import elsewhere, held, until
+from conftest import Thread, elsewhere, held, until
 
 Enter = Callable[[holdfast.Client, str], object]
 
@@ -350,9 +350,98 @@ def test_a_thread_leaves_its_own_block_beside_that_of_a_job_that_has_ended(
                 assert made.count() == 2
             assert made.count() == 0
             pool.submit(block.__exit__, None, None, None).result()
-        assert not made._inside._entered
-        assert not made._inside._threads
+        assert not made._inside._blocks
     assert not seats.locked()
+
+
+def lose(client: holdfast.Client, hold: Any) -> None:
+    """Break a hold, or the only one of several, and let its client find that."""
+    (hold,) = getattr(hold, "holds", {"": hold}).values()
+    client.lock(hold._lock.name).force_release(hold.fence)
+    with pytest.raises(holdfast.LockLost):
+        hold._lock._core.hf_hold_check(hold._handle)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_block_of_a_thread_releases_the_hold_that_it_entered(
+    client: holdfast.Client, name: str, several: bool
+) -> None:
+    made: Any = (client.locks_all if several else client.lock)(name, reentrant=False)
+    entered, leave = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with made:
+            entered.set()
+            assert leave.wait(20)
+
+    with pytest.raises(holdfast.LockLost), made as hold:
+        lose(client, hold)
+        beside = Thread(second)
+        assert entered.wait(20)
+    assert client.lock(name).locked()
+    leave.set()
+    beside.finish()
+    assert not made._inside._blocks
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_block_of_a_task_releases_the_hold_that_it_entered(
+    client: holdfast.Client, name: str, several: bool
+) -> None:
+    make = client.aio.locks_all if several else client.aio.lock
+    made: Any = make(name, reentrant=False)
+    entered: list[Any] = []
+
+    async def work(leave: asyncio.Event) -> None:
+        async with made as hold:
+            entered.append(hold)
+            await leave.wait()
+
+    async def begin(number: int) -> tuple[asyncio.Task[None], asyncio.Event]:
+        leave = asyncio.Event()
+        task = asyncio.create_task(work(leave))
+        while len(entered) < number:
+            await asyncio.sleep(0.001)
+        return task, leave
+
+    async def main() -> None:
+        first, first_may = await begin(1)
+        lose(client, entered[0])
+        second, second_may = await begin(2)
+        first_may.set()
+        with pytest.raises(holdfast.LockLost):
+            await first
+        assert entered[1].valid
+        second_may.set()
+        await second
+        assert entered[1].state == "released"
+
+    asyncio.run(main())
+    assert not made._inside._blocks
+
+
+def test_a_block_in_which_a_condition_waited_releases_the_hold_after_the_wait(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name, reentrant=False)
+    condition = threading.Condition(lock)  # type: ignore[arg-type]
+    for enter in (condition, lock):
+        with enter:
+            condition.wait(0.01)
+            assert lock.locked()
+        assert not lock.locked()
+    assert not lock._inside._blocks
+
+
+def test_what_an_exit_stack_entered_another_thread_may_leave(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name, reentrant=False)
+    stack = ExitStack()
+    elsewhere(lambda: stack.enter_context(lock))
+    stack.close()
+    assert not lock.locked()
+    assert not lock._inside._blocks
 
 
 def test_nested_blocks_of_a_job_are_left_in_their_order(client: holdfast.Client, name: str) -> None:
@@ -365,7 +454,7 @@ def test_nested_blocks_of_a_job_are_left_in_their_order(client: holdfast.Client,
             with lock:
                 counts.append(lock.count())
             counts.append(lock.count())
-        return [*counts, lock.count(), len(lock._inside._entered)]
+        return [*counts, lock.count(), len(lock._inside._blocks)]
 
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(job).result() == [2, 3, 2, 0, 0]

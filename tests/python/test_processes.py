@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import signal
 import subprocess
@@ -157,9 +158,10 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
 ) -> None:
     leave = Inside.leave
 
-    def interrupted(inside: Inside, owner: bytes | None) -> None:
+    def interrupted(inside: Inside, *given: Any) -> bytes | None:
+        monkeypatch.setattr(Inside, "leave", leave)
         if not before:
-            leave(inside, owner)
+            leave(inside, *given)
         raise KeyboardInterrupt
 
     lock = client.lock(name)
@@ -171,6 +173,41 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
         assert (lock.count(), client.lock(name + "2").count()) == (0, 0)
     assert not lock.locked()
     assert not client.lock(name + "2").locked()
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool, later: bool
+) -> None:
+    names = [name, name + "2"] if several else [name]
+    options = holdfast.LockOptions(release="later" if later else "wait")
+    make: Any = client.locks_all if several else client.lock
+    reached: set[int] = set()
+
+    def handle(number: int) -> Any:
+        calls: list[Any] = []
+
+        def profile(frame: Any, event: str, _: object) -> None:
+            if event == "return" and frame in calls[:1]:
+                sys.setprofile(None)
+            elif event == "call" and (calls or frame.f_code.co_name == "leave"):
+                calls.append(frame)
+                if len(calls) == number:
+                    reached.add(number)
+                    raise KeyboardInterrupt
+
+        return profile
+
+    for number in range(2, 200):
+        with contextlib.suppress(KeyboardInterrupt):  # noqa: SIM117
+            with make(*names, options=options):
+                sys.setprofile(handle(number))
+        sys.setprofile(None)
+        assert [client.lock(each).count() for each in names] == [0] * len(names), number
+        if number not in reached:
+            break
+    assert len(reached) > 3
 
 
 def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import signal
@@ -259,14 +258,14 @@ def test_ctrl_c_ends_the_wait_and_leaves_nothing(
 def test_ctrl_c_in_a_release_keeps_none_of_the_others(
     client: holdfast.Client, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = holdfast.Lock._release
+    end = holdfast.Lock._end
 
-    def interrupted(lock: holdfast.Lock, owner: bytes | None) -> None:
+    def interrupted(lock: holdfast.Lock, *given: Any) -> None:
         monkeypatch.undo()
-        release(lock, owner)
+        end(lock, *given)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(holdfast.Lock, "_release", interrupted)
+    monkeypatch.setattr(holdfast.Lock, "_end", interrupted)
     with pytest.raises(KeyboardInterrupt), client.locks_all(*names):
         pass
     assert free(client, names)
@@ -275,11 +274,11 @@ def test_ctrl_c_in_a_release_keeps_none_of_the_others(
 def test_ctrl_c_before_a_release_keeps_none(
     client: holdfast.Client, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(lock: holdfast.Lock, owner: bytes | None) -> None:
+    def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
-    with contextlib.suppress(KeyboardInterrupt), client.locks_all(*names):
-        monkeypatch.setattr(holdfast.Lock, "_current_of", interrupted)
+    with pytest.raises(KeyboardInterrupt), client.locks_all(*names):
+        monkeypatch.setattr(holdfast.Lock, "_end", interrupted)
     assert free(client, names)
 
 

@@ -32,6 +32,7 @@ from ._space import (
     Space,
     Waiter,
     quoted,
+    thread_serial,
 )
 
 RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
@@ -264,9 +265,10 @@ def _acquire(
     chosen, holder = lock.chosen(owner, by_thread)
     like = options.like if isinstance(options, Noted) else options
     note = _note(lock, chosen, options)
+    thread = thread_serial() if by_thread else 0
 
     def begin(waits: float, then: Callable[[Waiter], None] | None = None) -> Waiter:
-        return Waiter(lock, chosen, holder, waits, like is kept, op, note, None, then)
+        return Waiter(lock, chosen, holder, waits, like is kept, op, note, None, then, thread)
 
     return begin
 
@@ -381,7 +383,8 @@ def _current(lock: Lock, owner: bytes | None) -> Handle:
     if not stack:
         lock.client.check()
         raise error(_holdfast.HF_ENOTHELD, f"lock {quoted(lock.name)} is not held by this owner")
-    return Handle(stack[-1])
+    own = [] if lock.reentrant else [hold for hold in stack if hold.thread == thread_serial()]
+    return Handle((own or stack)[-1])
 
 
 def hf_lock_current_as(lock: Lock, owner: bytes | None, hold_out: list[Handle]) -> None:

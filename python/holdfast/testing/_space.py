@@ -431,7 +431,7 @@ class Client:
 
     def owner(self, kind: str, serial: int) -> bytes:
         """Give the owner that stands for a thread, a task or one acquire."""
-        return f"{self.id}:{kind}{serial or _thread_serial()}".encode()
+        return f"{self.id}:{kind}{serial or thread_serial()}".encode()
 
     def own(self) -> bytes:
         """Give an owner for one acquire."""
@@ -618,7 +618,8 @@ _serials = itertools.count(1)
 _threads = threading.local()
 
 
-def _thread_serial() -> int:
+def thread_serial() -> int:
+    """Give the number of the calling thread."""
     if not hasattr(_threads, "serial"):
         _threads.serial = next(_serials)
     serial: int = _threads.serial
@@ -639,11 +640,14 @@ class Waiter(Timer):
         note: bytes,
         asked: Asked | None = None,
         then: Callable[[Waiter], None] | None = None,
+        thread: int = 0,
     ) -> None:
         """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do.
 
-        then  Called at the end, in place of a completion.
+        then    Called at the end, in place of a completion.
+        thread  That acquires, or 0.
         """
+        self._thread = thread
         self.asked = asked
         self._then = then
         self.note = note
@@ -721,6 +725,7 @@ class Waiter(Timer):
             key.serve()
             return
         hold = Hold(lock, key, grant, self.owner, self._holder, self._keep)
+        hold.thread = self._thread
         if self.asked is not None:
             hold.asked = self.asked
         self.handle = Handle(hold)
@@ -797,6 +802,7 @@ class Hold(Timer):
     record: Record | None = None  # of a call: what is known of it, if this holds nothing
     asked = Asked(False, None)
     begun = False  # was the call marked?
+    thread = 0  # that acquired it
 
     def __init__(
         self, lock: Lock, key: Key, grant: Grant, owner: bytes, holder: Holder, kept: bool
