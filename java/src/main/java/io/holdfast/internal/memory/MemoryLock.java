@@ -24,6 +24,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 
@@ -454,10 +455,12 @@ final class MemoryLock implements HoldfastLock {
                 && (anybodys ? hold.request.lock() == this : caller.equals(hold.request.caller()));
     }
 
+    /** The newest hold of the caller, or, if it has none, the newest that it may unlock. */
     private MemoryHold newest(Stream<MemoryHold> holds) {
         ByteBuffer caller = caller();
+        Predicate<MemoryHold> own = hold -> caller.equals(hold.request.caller());
         return holds.filter(hold -> isMine(hold, caller))
-                .reduce((older, newer) -> newer)
+                .reduce((older, newer) -> own.test(older) && !own.test(newer) ? older : newer)
                 .orElse(null);
     }
 
