@@ -597,8 +597,10 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
 static verdict kept(operation *mine, hf_status status, const redisReply *reply, int64_t sent_at) {
     verdict next = renewed(mine, status, reply, sent_at);
     bool open = mine->status == HF_EUNKNOWN || mine->status == HF_ECONNECT;
-    bool may_be_kept = open || mine->status == HF_OK;
-    if (next != AGAIN && !may_be_kept && !mine->hold->client->closed)
+    bool gone = mine->status == HF_ELOST || mine->status == HF_ENOTHELD;
+    bool is_vote = mine->hold->tag[0] != '\0'; /* which counts only where it may have been kept */
+    bool over = is_vote ? !open && mine->status != HF_OK : gone;
+    if (next != AGAIN && over && !mine->hold->client->closed)
         mine->hold->keeps_until = 0; /* else a close asks for it once more */
     return next;
 }

@@ -71,7 +71,8 @@ struct hf_hold {
     int64_t shown_at;     /* when an answer has shown it last; 0: none has */
     int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
     int64_t owed_until;   /* of several masters: what nested in it is kept until then, by it */
-    int64_t keeps_until;  /* it is being kept until then; 0: it is not */
+    int64_t keeps_until;  /* it is to be kept until then, though a keep may have failed; 0: it is
+                           * not */
     int64_t reached;      /* how many replicas had it when it was acquired; -1: not asked yet */
     int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 

@@ -232,6 +232,8 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
             hf_hold_drop(hold); /* and is released with the others */
         else
             hf_list_add_last(ended, &hold->item);
+        if (hold->state != HF_STATE_HELD)
+            hold->keeps_until = 0; /* it has ended since */
     }
     const hf_list *holds = hf_table_holds_locked(client);
     while (holds->first != NULL) {

@@ -343,6 +343,28 @@ static void test_a_close_asks_again_for_a_keep_that_had_no_answer(void **state) 
     close_and_see_kept(client, lock, hold);
 }
 
+/* The server reads its data, or cannot write, when the work ends, and is well at the close. */
+static void test_a_close_asks_again_for_a_keep_that_was_refused(void **state) {
+    static const struct {
+        sim_refusal what;
+        const char *error;
+    } refusals[] = {{SIM_LOADING, "LOADING it reads its data"},
+                    {SIM_WRITES, "MISCONF it cannot write"}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        hf_client *client = open_with(tcp_url(), 500, 500);
+        warm_up(client);
+        hf_lock *lock = lease_lock(client, "k", 60000, HF_ON);
+        hf_hold *hold = held(lock);
+        assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+        servers_refuse(0, refusals[i].what, refusals[i].error, -1);
+        assert_status(hf_hold_release(hold), HF_ESERVER);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        servers_refuse(0, refusals[i].what, NULL, 0);
+        close_and_see_kept(client, lock, hold);
+    }
+}
+
 /* The server has kept it, and a replacement without an answer leaves that in doubt. */
 static void test_a_close_asks_again_for_a_keep_that_is_in_doubt(void **state) {
     (void)state;
@@ -379,6 +401,7 @@ int main(int count, char **words) {
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
+        TEST(test_a_close_asks_again_for_a_keep_that_was_refused),
         TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
     };
     return RUN_TESTS(tests, count, words);

@@ -275,6 +275,37 @@ static void test_a_channel_that_was_left_is_not_subscribed_to_again(void **state
     hf_lock_close(theirs);
 }
 
+/* A keep came to nothing, and then the hold was released, of which the servers know nothing yet. */
+static void test_a_close_keeps_nothing_that_was_released(void **state) {
+    (void)state;
+    for (int ms = 0; ms < 60; ms += 10) {
+        hf_client *brief = open_with(servers_url(CLUSTER), 500, 500);
+        hf_lock_options options = {
+            .size = sizeof options, .lease_ms = 10000, .renew = HF_OFF, .mode = HF_SHARED};
+        hf_lock *lock = open_lock(brief, "s", NULL, &options),
+                *theirs = open_lock(other, "s", NULL, &options);
+        hf_hold *another = held(theirs), *hold = held(lock);
+        int slot = slot_of("s"), from = node_of("s"), to = (from + 1) % servers_count();
+        assert_status(hf_hold_check(hold), HF_OK); /* it knows that it is one of many */
+        sim_way(HERE, servers_host(from), false);
+        assert_true(hf_hold_keep(hold, 60000) != HF_OK);
+        sim_way(HERE, servers_host(from), true);
+        sim_cluster_moving(servers_redis(to), slot, from, to);
+        sim_cluster_moving(servers_redis(from), slot, from, to);
+        sim_bytes ends = {"{s}s:hf1:s", 10};
+        assert_true(sim_cluster_move_key(servers_redis(from), servers_redis(to), ends));
+        assert_status(hf_hold_release(hold), HF_EUNKNOWN);
+        sleep_ms(ms);
+        move_slot("s", from, to);
+        hf_client_close(brief);
+        give_back(another, HF_OK);
+        assert_soon(node_of("s") == -1);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        hf_lock_close(theirs);
+    }
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -333,6 +364,7 @@ int main(int count, char **words) {
         TEST(test_what_must_be_sent_outlasts_nodes_that_do_not_agree),
         TEST(test_an_acquire_waits_for_the_node_to_which_its_slot_moves),
         TEST(test_a_channel_that_was_left_is_not_subscribed_to_again),
+        TEST(test_a_close_keeps_nothing_that_was_released),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
