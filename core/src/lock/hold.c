@@ -424,10 +424,7 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     if (!good)
         return hf_unexpected("renew");
     if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY)
-        return hf_fail(HF_ESERVER,
-                       "the server refused to renew lock %s: the user lacks a permission, or the "
-                       "server cannot write",
-                       hf_names_quoted(hold->names));
+        return hf_hold_explain_refused(hold);
     int state = hf_hold_state_now(hold, hf_now());
     if (state == HF_STATE_LOST && left_ms == HF_RENEWAL_GONE)
         return hf_hold_explain_gone(hold);

@@ -298,6 +298,13 @@ hf_status hf_hold_explain_not_held(const hf_hold *hold) {
                    hf_names_quoted(hold->names));
 }
 
+hf_status hf_hold_explain_refused(const hf_hold *hold) {
+    return hf_fail(HF_ESERVER,
+                   "the server refused to renew lock %s: the user lacks a permission, or the "
+                   "server cannot write",
+                   hf_names_quoted(hold->names));
+}
+
 hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how) {
     if (state == HF_STATE_LOST)
         return hf_hold_explain_lost(hold, how);

@@ -162,6 +162,8 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
 /* The same for a hold that the server does not have. */
 hf_status hf_hold_explain_gone(const hf_hold *hold);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
+/* The same for a hold that the server answers and does not renew. */
+hf_status hf_hold_explain_refused(const hf_hold *hold);
 /* HF_OK if the state is held; otherwise why not, as the two above say it. */
 hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how);
 #define HF_HOW_LOST "its lease ended, or its key was taken away"

@@ -434,6 +434,19 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
     submit_renewal(client, mine, hf_now());
 }
 
+/* Note those that a server which answers does not renew. */
+static void some_refused(const renewal_task *mine, const int64_t *left_ms) {
+    hf_hold *some[BATCH];
+    size_t count = 0;
+    for (size_t i = 0; i < mine->count; i++)
+        if (left_ms[i] == HF_RENEWAL_REFUSED)
+            some[count++] = mine->holds[i];
+    if (count == 0)
+        return;
+    hf_hold_explain_refused(some[0]);
+    renewal_fails(some[0]->client, some, count, HF_ESERVER, mine->place);
+}
+
 /* A key that the user may not use, or of another type, has the server refuse all that came with
  * it: then each is asked for by itself. */
 static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
@@ -445,6 +458,8 @@ static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
         HF_MARK("M10");
     else if (status != HF_OK)
         tried(task, status);
+    else
+        some_refused(mine, left_ms);
     for (size_t i = 0; i < mine->count; i++) {
         hf_hold *hold = mine->holds[i];
         bool again = hf_renewal_learns_many_locked(hold, left_ms[i]);

@@ -1913,6 +1913,25 @@ static void test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one(voi
     }
 }
 
+/* It answers each renewal, and renews none. */
+static void test_a_master_that_cannot_write_is_told_of(void **state) {
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    hf_client *cat;
+    (void)state;
+    assert_status(hf_client_open(servers_url(MASTERS), &options, &cat), HF_OK);
+    hf_lock *lock = lease_lock(cat, "k", 9000, HF_ON);
+    assert_true(hf_client_fd(cat) >= 0);
+    hf_hold *hold = acquire(lock);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_fault(1, REFUSES, true);
+    assert_int_equal(next_of(cat).kind, HF_KIND_FAILOVER);
+    assert_in_range(hf_hold_votes(hold, NULL), COUNT_OF_MASTERS, COUNT_OF_MASTERS);
+    set_fault(1, REFUSES, false);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(cat);
+}
+
 /* A vote for another lock says nothing of the hold that a master still fails to renew. */
 static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
@@ -2019,6 +2038,7 @@ int main(int count, char **words) {
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
+        TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
     };
     return RUN_TESTS(tests, count, words);

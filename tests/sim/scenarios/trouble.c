@@ -146,6 +146,17 @@ static void test_a_renewal_that_is_refused(void **state) {
     assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
 }
 
+/* It answers each renewal, and renews none. */
+static void test_a_server_that_cannot_write(void **state) {
+    (void)state;
+    servers_refuse(0, SIM_WRITES, "MISCONF it cannot write", -1);
+    assert_begins(HF_ESERVER, HOLDS);
+    assert_quiet(1000);
+    servers_refuse(0, SIM_WRITES, NULL, 0);
+    assert_ends();
+    assert_quiet(2 * LEASE);
+}
+
 /* No client is told that has not asked for it. */
 static void test_who_has_not_asked_hears_nothing(void **state) {
     (void)state;
@@ -189,6 +200,7 @@ int main(int count, char **words) {
         TEST(test_what_is_lost_is_at_risk_no_more),
         TEST(test_what_is_released_is_at_risk_no_more),
         TEST(test_a_renewal_that_is_refused),
+        TEST(test_a_server_that_cannot_write),
         TEST(test_who_has_not_asked_hears_nothing),
         TEST(test_what_has_no_end_any_more_is_not_at_risk),
     };
