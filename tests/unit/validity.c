@@ -149,9 +149,16 @@ static void test_a_hold_counts_for_no_longer_than_was_asked_for(void **state) {
     (void)state;
     assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, FIRST_LEASE));
-    hf_validity_extends(&world.validity, 5000);
+    int64_t until = hf_deadline(world.now, 5000);
+    hf_validity_extends(&world.validity, world.now, 5000);
+    for (int n = 0; n < 2; n++) { /* nor does an extension count again later */
+        assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
+        assert_int_equal(world.validity.deadline, until);
+        world.now += 1000 * HF_MS;
+    }
+    world.now += 5000 * HF_MS;
     assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
-    assert_int_equal(world.validity.deadline, hf_deadline(world.now, 5000));
+    assert_int_equal(world.validity.deadline, hf_deadline(world.now, FIRST_LEASE));
 }
 
 /* Another program gave the key an earlier end. */

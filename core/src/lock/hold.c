@@ -525,7 +525,7 @@ static hf_status begin_claim(operation *mine) {
 }
 
 static hf_status begin_lengthening(operation *mine) {
-    hf_validity_extends(&mine->hold->validity, mine->duration_ms);
+    hf_validity_extends(&mine->hold->validity, hf_now(), mine->duration_ms);
     return ask_to_renew(mine, mine->duration_ms, HF_RENEW_LONGER);
 }
 
@@ -963,6 +963,8 @@ static hf_status adopt(hf_hold *hold) {
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);
+    /* For that long the other process has asked. */
+    hold->validity.extended_until = hold->validity.deadline;
     if (!hf_table_believes_locked(hold, hold->fence)) { /* an old one, after a failover */
         hf_hold_give_up_locked(hold);
         return hf_hold_explain_lost(hold, "a later fence has been seen");
@@ -1011,7 +1013,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     HF_MARK("M4");
     hold->out = 1; /* what the other process sent is not known here */
     hf_hold_begin(hold, of.fence, hf_now(), 0);
-    hf_validity_extends(&hold->validity, HF_LEASE_MAX);
+    hf_validity_extends(&hold->validity, hf_now(), HF_LEASE_MAX); /* until the first answer */
     if (status == HF_OK)
         status = adopt(hold);
     if (status == HF_OK)

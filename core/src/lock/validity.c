@@ -13,6 +13,7 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
     *validity = (hf_validity){.lease_ms = lease_ms,
                               .longest_ms = lease_ms,
+                              .extended_until = INT64_MIN,
                               .shortened_at = INT64_MIN,
                               .lengthened_at = INT64_MIN,
                               .end = HF_NO_DEADLINE};
@@ -21,12 +22,10 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
     /* A server whose clock went back says more is left than was ever asked for. Its clock
      * may be corrected later, and the extra time is gone. */
-    int64_t most_ms = validity->lease_ms;
-    if (most_ms != HF_NEVER && most_ms < validity->extended_ms)
-        most_ms = validity->extended_ms;
-    if (validity->cap_ms > 0 && (most_ms == HF_NEVER || most_ms > validity->cap_ms))
-        most_ms = validity->cap_ms;
-    int64_t until = hf_deadline(sent_at, remaining_ms), most = hf_deadline(sent_at, most_ms);
+    int64_t most = hf_later(hf_deadline(sent_at, validity->lease_ms), validity->extended_until);
+    if (validity->cap_ms > 0)
+        most = hf_earlier(most, hf_deadline(sent_at, validity->cap_ms));
+    int64_t until = hf_deadline(sent_at, remaining_ms);
     return hf_earlier(hf_earlier(until, most), validity->end);
 }
 
@@ -88,15 +87,16 @@ static void ask_for(hf_validity *validity, int64_t duration_ms) {
         validity->longest_ms = duration_ms;
 }
 
-void hf_validity_extends(hf_validity *validity, int64_t duration_ms) {
+void hf_validity_extends(hf_validity *validity, int64_t now, int64_t duration_ms) {
     ask_for(validity, duration_ms);
-    validity->extended_ms = hf_later(validity->extended_ms, duration_ms);
+    validity->extended_until = hf_later(validity->extended_until, hf_deadline(now, duration_ms));
 }
 
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {
     ask_for(validity, duration_ms);
     validity->replacing++;
     validity->lease_ms = duration_ms; /* later renewals keep it */
+    validity->extended_until = INT64_MIN;
     validity->deadline = hf_earlier(validity->deadline, hf_deadline(now, duration_ms));
 }
 

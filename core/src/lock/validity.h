@@ -13,10 +13,11 @@
 #include "base/util.h"
 
 typedef struct hf_validity {
-    int64_t deadline;    /* it stands before this, on hf_now()'s clock */
-    int64_t lease_ms;    /* what a renewal gives, or HF_NEVER */
-    int64_t extended_ms; /* the longest that it was extended to, or 0 */
-    int64_t longest_ms;  /* of all leases that were asked for: the server may still have that */
+    int64_t deadline;   /* it stands before this, on hf_now()'s clock */
+    int64_t lease_ms;   /* what a renewal gives, or HF_NEVER */
+    int64_t longest_ms; /* of all leases that were asked for: the server may still have that */
+    /* An extension was asked for until then, on the same clock, however much a server says. */
+    int64_t extended_until;
     /* Replacements (HF_EXTEND_REPLACE) shorten, and the server may carry them out in
      * another order than they were sent or are answered. */
     int replacing;         /* how many are under way */
@@ -50,8 +51,8 @@ bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, in
  * count. */
 bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 
-/* A longer end was asked for, that many ms from now. */
-void hf_validity_extends(hf_validity *validity, int64_t duration_ms);
+/* A longer end is asked for, that many ms from now. */
+void hf_validity_extends(hf_validity *validity, int64_t now, int64_t duration_ms);
 
 /* A replacement is sent now; hf_validity_replaced() follows in any case. */
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms);

@@ -215,7 +215,7 @@ static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
     of->validity.lease_ms =
         hf_validity_ask_ms(&of->validity, now, hf_later(least_ms, hf_until(ballot->most, now)));
     if (of->validity.lease_ms > lease_ms)
-        hf_validity_extends(&of->validity, of->validity.lease_ms);
+        hf_validity_extends(&of->validity, now, of->validity.lease_ms);
 }
 
 /* An acquire of a vote has ended, for a hold that stands. */

@@ -253,6 +253,47 @@ static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state)
     hf_lock_close(lock);
 }
 
+/* The server says that much more is left than it will keep. */
+static void assert_counts_until(hf_hold *hold, int64_t until) {
+    sim_server_step(servers_at(0), -30 * SIM_S);
+    assert_status(hf_hold_check(hold), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 30000, 40000);
+    assert_in_range(now_ms() + hf_hold_remaining_ms(hold), 0, until);
+    sim_server_step(servers_at(0), 30 * SIM_S);
+    give_back(hold, HF_OK);
+}
+
+static void test_nor_one_that_is_adopted(void **state) {
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
+    hf_hold *handed = held(lock), *adopted;
+    assert_status(hf_hold_hand_over(handed, token, sizeof token, &length), HF_OK);
+    assert_status(hf_lock_adopt(lock, token, length, &adopted), HF_OK);
+    assert_counts_until(adopted, now_ms() + 3000);
+    hf_hold_close(handed);
+    hf_lock_close(lock);
+}
+
+/* By then the extension is over, or the lease has been replaced since. */
+static void test_nor_one_that_was_once_extended(void **state) {
+    (void)state;
+    for (int replaced = 0; replaced < 2; replaced++) {
+        hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
+        hf_hold *hold = held(lock);
+        int64_t until = now_ms() + 12000;
+        assert_status(hf_hold_extend(hold, 9000, 0), HF_OK);
+        assert_in_range(now_ms() + hf_hold_remaining_ms(hold), until - 50, until);
+        if (replaced)
+            assert_status(hf_hold_extend(hold, 3000, HF_EXTEND_REPLACE), HF_OK);
+        else
+            sleep_ms(20000);
+        assert_counts_until(hold, now_ms() + 3000);
+        hf_lock_close(lock);
+    }
+}
+
 static void test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(other, "k", 20000, HF_OFF);
@@ -460,6 +501,8 @@ int main(int count, char **words) {
         TEST(test_a_check_with_a_slow_way_takes_nothing_back),
         TEST(test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold),
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
+        TEST(test_nor_one_that_is_adopted),
+        TEST(test_nor_one_that_was_once_extended),
         TEST(test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows),
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
