@@ -138,6 +138,7 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->fence = fence;
     hold->began_at = began_at;
     hold->validity.deadline = deadline;
+    hold->validity.lengthened_at = began_at;
     hold->validity.end = HF_NO_DEADLINE;
     if (hold->terms.max_hold_ms > 0)
         hf_validity_end_by(&hold->validity, hf_after(began_at, hold->terms.max_hold_ms));

@@ -44,8 +44,12 @@ int64_t hf_validity_ask_ms(const hf_validity *validity, int64_t now, int64_t lea
 bool hf_validity_is_last(const hf_validity *validity) {
     if (validity->end == HF_NO_DEADLINE)
         return false;
+    /* No renewal since then has asked for more. */
+    int64_t asked_ms = validity->lease_ms;
+    if (validity->lengthened_at != INT64_MIN)
+        asked_ms = hf_earlier(asked_ms, hf_until(validity->end, validity->lengthened_at));
     /* What no renewal wins back: the margin for the clocks, and the shortest lease there is. */
-    int64_t lost_ms = 2 + validity->lease_ms / 1000 + HF_LEASE_MIN;
+    int64_t lost_ms = 2 + asked_ms / 1000 + HF_LEASE_MIN;
     return hf_after(validity->deadline, lost_ms) >= validity->end;
 }
 

@@ -23,8 +23,8 @@ typedef struct hf_validity {
     int replacing;         /* how many are under way */
     int64_t shortened_at;  /* the last answer to one came then, or a look that found the key's end
                             * cut short; INT64_MIN: neither did */
-    int64_t lengthened_at; /* the last answer that moved the deadline on came then; INT64_MIN: no
-                            * answer did */
+    int64_t lengthened_at; /* the last answer that moved the deadline on came then, or the hold
+                            * began; INT64_MIN: neither */
     int64_t cap_ms;        /* one has no answer: nothing counts for longer than this; 0: none */
     int64_t end;           /* max_hold: no deadline is later; HF_NO_DEADLINE: there is none */
 } hf_validity;

@@ -294,6 +294,28 @@ static void test_nor_one_that_was_once_extended(void **state) {
     }
 }
 
+/* By a lease that is longer than what is left of its max_hold. */
+static void test_a_replacement_that_is_refused_ends_no_hold_before_its_max_hold(void **state) {
+    (void)state;
+    for (int at_ms = 0; at_ms < 60000; at_ms += 30000) {
+        hf_lock *lock = open_lock(client, "k", NULL,
+                                  OPTIONS(.lease_ms = 9000, .renew = HF_ON, .max_hold_ms = 60000));
+        int64_t until = now_ms() + 60000;
+        alarm(200);
+        hf_hold *hold = held(lock);
+        sleep_ms(at_ms);
+        servers_refuse(0, SIM_WRITES, "MISCONF it cannot write", -1);
+        assert_status(hf_hold_extend(hold, 86400000, HF_EXTEND_REPLACE), HF_ESERVER);
+        servers_refuse(0, SIM_WRITES, NULL, 0);
+        while (hf_hold_state(hold) == HF_STATE_HELD)
+            sleep_ms(10);
+        assert_in_range(now_ms(), until - 200, until + 10);
+        assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+        give_back(hold, HF_ELOST);
+        hf_lock_close(lock);
+    }
+}
+
 static void test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(other, "k", 20000, HF_OFF);
@@ -503,6 +525,7 @@ int main(int count, char **words) {
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
         TEST(test_nor_one_that_is_adopted),
         TEST(test_nor_one_that_was_once_extended),
+        TEST(test_a_replacement_that_is_refused_ends_no_hold_before_its_max_hold),
         TEST(test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows),
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
