@@ -443,15 +443,20 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
         hf_request_renew(request, &renewal, 1);
 }
 
-void hf_hold_last_request(hf_request *request, const hf_hold *hold) {
+size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold) {
     int64_t left_ms = hf_until(hold->keeps_until, hf_now());
     hf_leaving left = hf_once_not_made(hold);
-    if (left_ms >= HF_LEASE_MIN)
-        renewal_request(request, hold, left_ms, HF_RENEW_KEEP);
+    hf_ask ask = hf_hold_ask(hold);
+    bool keeps = left_ms >= HF_LEASE_MIN, buries = keeps && hold->out > 0;
+    if (buries) /* first: what is kept has another id, and a copy might begin this one beside it */
+        hf_request_cancel(requests++, hold->names, &ask, true);
+    if (keeps)
+        renewal_request(requests, hold, left_ms, HF_RENEW_KEEP);
     else if (hold->once != NULL && hold->once->most && !hold->once->begun)
-        release_request(request, hold, &left);
+        release_request(requests, hold, &left);
     else
-        hf_hold_release_request(request, hold, true);
+        hf_hold_release_request(requests, hold, true);
+    return 1 + buries;
 }
 
 static hf_status check_held(const hf_hold *hold) {

@@ -24,8 +24,10 @@ hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op)
 /* What is kept is held again until then: it is looked at, its end is told, and it can be kept for
  * another time. */
 void hf_hold_take_up(hf_hold *hold);
-/* What a closing client leaves of it on the server: nothing, or what is being kept. */
-void hf_hold_last_request(hf_request *request, const hf_hold *hold);
+/* What a closing client leaves of it on the server: nothing, or what is being kept. Return how many
+ * requests that takes. */
+size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold);
+#define HF_HOLD_LAST_MAX 2
 /* A claim, a look, or a renewal that never shortens was answered so. */
 void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 

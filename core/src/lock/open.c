@@ -255,11 +255,12 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
         size_t count = 0, made = 0;
         for (; task != NULL && count < HF_FLUSH_MAX; task = task->next)
             requests[count++] = &HF_OF(hf_task, item, task)->request;
-        for (; hold != NULL && count < HF_FLUSH_MAX; hold = hold->next) {
+        for (; hold != NULL && count + HF_HOLD_LAST_MAX <= HF_FLUSH_MAX; hold = hold->next) {
             hf_client_lock(client);
-            hf_hold_last_request(&last[made], HF_OF(hf_hold, item, hold));
+            size_t more = hf_hold_last_requests(&last[made], HF_OF(hf_hold, item, hold));
             hf_client_unlock(client);
-            requests[count++] = &last[made++];
+            while (more-- > 0)
+                requests[count++] = &last[made++];
         }
         hf_flush(client->transport, requests, count, deadline);
         while (made > 0)
