@@ -592,6 +592,7 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_client_unlock(call->client);
     status = hf_hold_confirm(hold, deadline_of_end(call));
     hf_client_lock(call->client);
+    status = hf_hold_confirmed_locked(hold, status);
     hold->kept = keep && hf_hold_is_listed(hold);
     call->held_at = hf_now();
     return status;

@@ -143,8 +143,6 @@ static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
 static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at, int64_t now) {
     hf_count_acquired_locked(hold->terms.counting.tally, hold->waited, now - began_at);
     hold->counts_since = now;
-    if (hold->state == HF_STATE_LOST) /* just before it could be told */
-        hf_hold_count_loss_locked(hold, now);
 }
 
 /* What it asks a server for, or gives up; not in any queue. */

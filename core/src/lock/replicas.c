@@ -92,6 +92,14 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     return HF_EREPLICAS;
 }
 
+hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status) {
+    if (status != HF_OK || hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD)
+        return status;
+    HF_MARK("H192");
+    hf_hold_give_up_locked(hold);
+    return hf_hold_explain_lost(hold, HF_HOW_LOST);
+}
+
 /* --------------------------------------------------------------- Started */
 
 static hf_op *next_confirm(const hf_client *client) {
@@ -119,6 +127,7 @@ static void *confirm_all(void *argument) {
         hf_client_unlock(client);
         hf_status status = hf_hold_confirm(op->hold, hf_client_patience(client));
         hf_client_lock(client);
+        status = hf_hold_confirmed_locked(op->hold, status);
         if (status == HF_OK)
             op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
         end_confirm(op, status);

@@ -11,6 +11,9 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold);
  * replica_ms longer than the deadline, and it its lease. If that cannot be it is released, in the
  * background if the server was silent. Without the mutex. */
 hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline);
+/* It came to that status before the mutex was taken: it may have been lost since, unannounced, as
+ * no caller had it yet. Then it is given up. */
+hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status);
 /* The same for one that was started, on another thread, which then tells it, with its message, and
  * frees the op. */
 void hf_op_confirm_locked(hf_op *op);

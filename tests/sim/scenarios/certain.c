@@ -238,6 +238,35 @@ static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_lock_close(theirs);
 }
 
+/* The thread that confirms it, or the keeper, stands still until its lease is over. */
+static void test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held(void **state) {
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
+    sim_settings before = sim_set;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 4600, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    for (int n = 0; n < 200; n++) {
+        alarm(600);
+        hf_hold *hold = held(theirs);
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, &options, 1), HF_OK);
+        assert_soon(queued("k") == 1);
+        give_back(hold, HF_OK);
+        sim_set.stunned = 0.2;
+        sim_set.stunned_ns = 30 * SIM_S;
+        hf_completion done = completion_within(client, 200000), lost;
+        sim_set = before;
+        if (done.status == HF_OK) {
+            lost = completion_within(client, 60000);
+            assert_int_equal(lost.kind, HF_KIND_LOSS);
+            hf_hold_close(done.hold);
+        }
+        sleep_ms(30000); /* until all threads go on */
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* A step back of the server's clock gives the key a longer life, which a correction may end. */
 static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state) {
     (void)state;
@@ -535,6 +564,7 @@ int main(int count, char **words) {
         TEST(test_a_claim_learns_that_another_hold_nests_in_its_own),
         TEST(test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nests),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
+        TEST(test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held),
         TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_a_release_by_the_lock_takes_no_hold_of_another_thread),
