@@ -540,6 +540,8 @@ static void hold_due(hf_timer *timer, int64_t now) {
             hf_hold_claim_locked(hold, now);
         else
             add_to_batch(hold);
+        if (!hold->asked) /* it could not be, and is planned again by less than an interval */
+            return;
     }
     hf_renewal_plan_locked(hold);
 }

@@ -306,6 +306,24 @@ static void test_a_close_keeps_nothing_that_was_released(void **state) {
     }
 }
 
+/* Its client has no memory to ask for it. */
+static void test_a_hold_that_cannot_be_asked_for_stops_no_other_thread(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
+    sim_may_lack_memory(sim_self(), true);
+    hf_hold *hold = held(lock);
+    sim_set.no_memory = 1;
+    for (int64_t until = now_ms() + 4000; now_ms() < until; sleep_ms(5)) {
+        int64_t began = now_ms();
+        hf_hold_state(hold);
+        assert_in_range(now_ms() - began, 0, 20);
+    }
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    give_back(hold, HF_ELOST);
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -365,6 +383,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_waits_for_the_node_to_which_its_slot_moves),
         TEST(test_a_channel_that_was_left_is_not_subscribed_to_again),
         TEST(test_a_close_keeps_nothing_that_was_released),
+        TEST(test_a_hold_that_cannot_be_asked_for_stops_no_other_thread),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
     return RUN_TESTS(tests, count, words);
