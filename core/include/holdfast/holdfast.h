@@ -614,8 +614,9 @@ typedef struct hf_lock_options {
      * End a hold max_hold_ms milliseconds after its grant at the latest, so that a stuck thread
      * does not keep the lock forever; HF_LEASE_MIN to HF_LEASE_MAX; default: no limit. The last
      * lease is cut to it; hf_hold_renew() and hf_hold_extend() do not pass it. A nested hold ends
-     * with the hold of max_hold_ms that it nests in. Refused with HF_NEVER, and with renew HF_OFF,
-     * where the lease is the limit.
+     * with the hold of max_hold_ms that it nests in, if its own handle has a max_hold_ms, too; a
+     * nested hold of a handle without it has no limit, and keeps the lock. Refused with HF_NEVER,
+     * and with renew HF_OFF, where the lease is the limit.
      */
     int64_t max_hold_ms;
     /**
