@@ -1604,6 +1604,7 @@ HF_API hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, 
  *            this client may have it.
  * @retval HF_OK        Started.
  * @retval HF_ENOTHELD  It was released before.
+ * @retval HF_ELOST     It was to keep the lock, hf_hold_keep_at_least(), and is lost: it has ended.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -1740,6 +1741,8 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  * @retval HF_OK        The call has begun.
  * @retval HF_EINVAL    An argument is wrong. The lock is still held.
  * @retval HF_ELOST     The hold was lost before. Call hf_once_begin() again.
+ * @retval HF_ENOTHELD, HF_ECLOSED   The hold was released, or the client was closed. The call has
+ *                      not begun.
  * @retval HF_EUNKNOWN, HF_ECONNECT, HF_ESERVER, HF_EREPLICAS   The client goes on withdrawing the
  *                      record in the background.
  * @retval HF_EDONE, HF_EFAILED, HF_EOUTCOME, HF_EMISMATCH   Another caller was faster, after this

@@ -99,15 +99,16 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
     if (hold->terms.replicas > 0 && answer->replicas < hold->terms.replicas)
         return withdraw(hold, explain_unreplicated(hold, answer->replicas));
     hf_client_lock(hold->client);
-    bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
+    int state = hf_hold_state_now(hold, hf_now());
+    bool held = state == HF_STATE_HELD;
     hold->once->begun = held;
     hold->terms.counting.tally->stats.begun += held;
     hf_client_unlock(hold->client);
     /* This thread stood still: by now others may think of it as unknown, and it has not been made.
      */
     return held ? HF_OK
-                : withdraw(hold, hf_hold_explain_lost(hold, "its lease ended before the "
-                                                            "call began"));
+                : withdraw(hold, hf_hold_explain_state(hold, state,
+                                                       "its lease ended before the call began"));
 }
 
 hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t note_len) {

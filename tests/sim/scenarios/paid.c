@@ -373,8 +373,7 @@ static void test_the_next_turn_ends_the_one_that_was_lost(void **state) {
 }
 
 static void *mark_meanwhile(void *hold) {
-    hf_once_mark(hold, HF_NEVER, "n", 1);
-    return NULL;
+    return (void *)(intptr_t)hf_once_mark(hold, HF_NEVER, "n", 1);
 }
 
 /* The server has the mark, and its answer is on the way: the call is not made. */
@@ -383,6 +382,7 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
     proxy *lane = proxy_start();
     hf_client *closing = open_with(url_of(lane), 2000, 500);
     pthread_t thread;
+    void *status;
     warm_up(closing);
     hf_lock *lock = lease_lock(closing, "k", 60000, HF_OFF);
     hf_hold *hold = turn_of(theirs);
@@ -394,7 +394,9 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, mark_meanwhile, hold), 0);
     assert_soon(STRING("HGET {k}k:hf1:r hf1")[32] == 'b');
     hf_client_close(closing);
-    pthread_join(thread, NULL);
+    atomic_store(&lane->holds_reply, false);
+    pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, HF_ECLOSED);
     give_back(turn_of(theirs), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(lock);

@@ -84,7 +84,7 @@ public final class LockOptions {
 
     /**
      * Ends a hold after this time at the latest, so that a stuck thread does not keep the lock for
-     * ever. A nested hold ends with the outermost one.
+     * ever. A nested hold ends with the outermost one, if its own lock has such a time, too.
      *
      * @param time 10 milliseconds to 10 years; rounded up to milliseconds; by default there is no
      *     limit
