@@ -1,6 +1,7 @@
 /* holdfast bench: check the server's settings for locks, and measure their speed. */
 #include "cli.h"
 #include "plan.h"
+#include "show.h"
 #include "times.h"
 
 #include <errno.h>
@@ -71,16 +72,6 @@ static int64_t now_ns(void) {
 
 /* ---------------------------------------------------------------- Output */
 
-static void print_text(const char *text) {
-    putchar('"');
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
-        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == 0x7f)
-            printf("\\u%04x", *c);
-        else
-            putchar(*c);
-    putchar('"');
-}
-
 /* Print a title, once, before its first line. */
 static void title(const char *text) {
     static const char *last;
@@ -102,11 +93,11 @@ static void tell_finding(const hf_finding *one, bool several) {
         return;
     }
     printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", cli_level(one->level));
-    print_text(one->subject);
+    show_json_string(one->subject);
     printf(",\"server\":");
-    print_text(one->server);
+    show_json_string(one->server);
     printf(",\"text\":");
-    print_text(one->text);
+    show_json_string(one->text);
     printf("}\n");
 }
 
@@ -276,7 +267,7 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     if (of->expected > 0)
         printf("\"round_trips\":%.2f,\"expected_round_trips\":%g,", trips, of->expected);
     printf("\"text\":");
-    print_text(text);
+    show_json_string(text);
     printf("}\n");
 }
 

@@ -333,21 +333,31 @@ void show_json_ms(json_t *object, const char *key, int64_t ms) {
     show_json_set(object, key, ms == HF_NEVER ? json_null() : json_integer(ms));
 }
 
+/* Return the bytes as a string, with U+FFFD for invalid bytes, or NULL. Set *whole to whether all
+ * bytes are UTF-8. */
+static json_t *string_of(const void *bytes, size_t length, bool *whole) {
+    const unsigned char *from = bytes;
+    show_text text = {0};
+    uint32_t character;
+    *whole = true;
+    add(&text, "", 0, 0);
+    for (size_t i = 0, size; i<length; i += size> 0 ? size : 1) {
+        size = decode(from + i, length - i, &character);
+        *whole = *whole && size > 0;
+        add(&text, size > 0 ? (const char *)from + i : "\xef\xbf\xbd", size > 0 ? size : 3, 0);
+    }
+    json_t *string = json_stringn(text.bytes, text.length);
+    show_free(&text);
+    return string;
+}
+
 void show_json_bytes(json_t *object, const char *key, const void *bytes, size_t length) {
     static const char hex[] = "0123456789abcdef";
     const unsigned char *from = bytes;
     show_text text = {0}, name = {0};
-    bool whole = true;
-    uint32_t character;
-    add(&text, "", 0, 0);
-    for (size_t i = 0, size; i<length; i += size> 0 ? size : 1) {
-        size = decode(from + i, length - i, &character);
-        whole = whole && size > 0;
-        add(&text, size > 0 ? (const char *)from + i : "\xef\xbf\xbd", size > 0 ? size : 3, 0);
-    }
-    show_json_set(object, key, json_stringn(text.bytes, text.length));
+    bool whole;
+    show_json_set(object, key, string_of(bytes, length, &whole));
     if (!whole) {
-        show_clear(&text);
         for (size_t i = 0; i < length; i++)
             add(&text, (char[]){hex[from[i] >> 4], hex[from[i] & 15]}, 2, 0);
         show_add(&name, key);
@@ -374,9 +384,10 @@ void show_json_note(json_t *object, const void *note, size_t length) {
         show_json_bytes(object, "note", note, length);
 }
 
-void show_json_line(json_t *object) {
+/* Print the value, and release it. */
+static void print(json_t *value) {
     /* No control character may reach a terminal; json_dumps() leaves only DEL unescaped. */
-    char *line = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+    char *line = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
     if (line == NULL)
         no_memory();
     for (const char *at = line; *at != '\0'; at++)
@@ -384,7 +395,16 @@ void show_json_line(json_t *object) {
             fputs("\\u007f", stdout);
         else
             putchar(*at);
-    putchar('\n');
     free(line);
-    json_decref(object);
+    json_decref(value);
+}
+
+void show_json_string(const char *text) {
+    bool whole;
+    print(got(string_of(text, strlen(text), &whole)));
+}
+
+void show_json_line(json_t *object) {
+    print(object);
+    putchar('\n');
 }

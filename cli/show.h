@@ -88,6 +88,8 @@ void show_json_owner(json_t *object, const void *owner, size_t length);
 json_t *show_json_object(void);
 json_t *show_json_array(void);
 void show_json_append(json_t *array, json_t *value);
+/* Print the text as a JSON string on stdout, with U+FFFD for bytes that are not UTF-8. */
+void show_json_string(const char *text);
 /* Print the object on one line of stdout, and release it. */
 void show_json_line(json_t *object);
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -86,6 +87,18 @@ def test_it_says_before_what_it_will_do(good: redis.Redis, cli: Program) -> None
     assert "only the locks mine:..." in done.stderr
     assert max(map(len, done.stderr.splitlines())) <= 100
     assert_soon_gone(good, b"mine:")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "shown"), [(b"caf\xc3\xa9", "caf\u00e9:queue"), (b"caf\xe9", "caf\ufffd:queue")]
+)
+def test_its_json_is_ascii_whatever_the_names(
+    good: redis.Redis, cli: Program, prefix: bytes, shown: str
+) -> None:
+    good.set(prefix + b":queue", "theirs")
+    done = cli("bench", "--json", "--name", os.fsdecode(prefix), *BRIEF, encoding="latin-1")
+    assert done.stdout.isascii()
+    assert shown in settings(objects(done.stdout))["queue"][1]
 
 
 def test_people_get_two_tables(good: redis.Redis, cli: Program) -> None:
