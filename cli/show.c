@@ -325,10 +325,6 @@ void show_json_bool(json_t *object, const char *key, bool value) {
     show_json_set(object, key, json_boolean(value));
 }
 
-void show_json_text(json_t *object, const char *key, const char *text) {
-    show_json_set(object, key, json_string(text));
-}
-
 void show_json_ms(json_t *object, const char *key, int64_t ms) {
     show_json_set(object, key, ms == HF_NEVER ? json_null() : json_integer(ms));
 }
@@ -349,6 +345,11 @@ static json_t *string_of(const void *bytes, size_t length, bool *whole) {
     json_t *string = json_stringn(text.bytes, text.length);
     show_free(&text);
     return string;
+}
+
+void show_json_text(json_t *object, const char *key, const char *text) {
+    bool whole;
+    show_json_set(object, key, string_of(text, strlen(text), &whole));
 }
 
 void show_json_bytes(json_t *object, const char *key, const void *bytes, size_t length) {

@@ -79,6 +79,7 @@ void show_json_bytes(json_t *object, const char *key, const void *bytes, size_t 
 void show_json_ms(json_t *object, const char *key, int64_t ms);
 void show_json_number(json_t *object, const char *key, int64_t number);
 void show_json_bool(json_t *object, const char *key, bool value);
+/* Set text that is UTF-8 but for a name in it, with U+FFFD for the invalid bytes. */
 void show_json_text(json_t *object, const char *key, const char *text);
 void show_json_set(json_t *object, const char *key, json_t *value);
 /* Set the owner, and the host, pid and so on of a default owner. */

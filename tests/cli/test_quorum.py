@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -69,6 +70,11 @@ def test_each_master_is_shown(cli: Program, places: str) -> None:
     shown = cli("members", f"redis+quorum://{','.join([*some, gone])}?quarantine=0")
     assert shown.returncode == 69
     assert f"{gone}\n  warning  reach" in shown.stdout
+    latin = f"redis+quorum://{','.join(some)},{os.fsdecode(b'caf%c.invalid' % 0xE9)}:1"
+    shown = cli("members", "--json", f"{latin}?quarantine=0&connect_timeout=1")
+    assert shown.returncode == 69
+    last = json.loads(shown.stdout.splitlines()[-1])
+    assert last["server"] == "caf\ufffd.invalid:1"
     refused = cli("members", "redis://localhost")
     assert (refused.returncode, refused.stdout) == (64, "")
 
