@@ -59,9 +59,10 @@ static void interrupt(int number) { atomic_store(&interrupted, number); }
 
 static void listen_to_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-    struct sigaction action = {.sa_handler = interrupt};
+    struct sigaction action = {.sa_handler = interrupt}, inherited;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
+        if (sigaction(numbers[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL); /* ignored ones stay ignored: nohup(1) */
 }
 
 static int64_t now_ns(void) {

@@ -234,6 +234,20 @@ def test_a_signal_ends_it_and_gives_the_locks_back(
     assert_soon_gone(good)
 
 
+def test_a_signal_that_the_caller_ignores_does_not_end_it(good: redis.Redis, cli: Program) -> None:
+    """As under nohup(1)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = cli.start("bench", "--json", *BRIEF)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    until(lambda: good.exists("{holdfast-bench:pair:0}holdfast-bench:pair:0:hf1:f"), 30)
+    running.send_signal(signal.SIGHUP)
+    out, _ = running.communicate(timeout=50)
+    assert running.returncode == 0
+    assert_all_measured(measurements(objects(out)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
