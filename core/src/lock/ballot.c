@@ -237,13 +237,12 @@ static void won(struct hf_ballot *ballot) {
 /* patient: those that are silent may answer yet. */
 static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, bool patient) {
     const hf_vote *of = &ballot->votes[at];
-    bool asked = of->asking != NULL;
-    bool open = asked && (patient || !hf_master_is_silent(ballot->client, at, now));
+    bool open = of->asking != NULL && (patient || !hf_master_is_silent(ballot->client, at, now));
     if (of->hold != NULL)
         return (hf_said){.said = HF_SAID_YES,
                          .fence = of->hold->fence,
                          .confirms = of->confirmed == ballot->fence,
-                         .asked = asked};
+                         .asked = open};
     return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
 }
 
@@ -281,12 +280,19 @@ static void step(struct hf_ballot *ballot) {
         default:
             break;
         }
+        bool asks = false;
         for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
             hf_vote *of = &ballot->votes[i];
-            if (of->hold == NULL || of->hold->fence >= ballot->fence)
+            bool asking = of->asking != NULL && of->asking->fence == ballot->fence;
+            if (asking || !hf_vote_is_behind(ballot, of))
                 continue;
+            asks = true;
             hf_call_abandon(&of->asking); /* its answer is about another fence */
             hf_vote_confirm(ballot, i);
+        }
+        if (!asks) { /* all that could confirm are asked, and silent */
+            wake_at(ballot, overdue_at);
+            return;
         }
     }
 }

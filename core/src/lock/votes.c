@@ -286,8 +286,7 @@ void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int
 
 /* ------------------------------------------------------- While holds stand on them */
 
-/* Its master may not know the hold's fence yet. */
-static bool is_behind(const struct hf_ballot *ballot, const hf_vote *of) {
+bool hf_vote_is_behind(const struct hf_ballot *ballot, const hf_vote *of) {
     return of->hold != NULL && of->hold->fence < ballot->fence && of->confirmed != ballot->fence;
 }
 
@@ -307,7 +306,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         hf_vote *of = &ballot->votes[i];
         if (of->hold != NULL)
             hf_hold_take_up(of->hold); /* it was kept, for a keep that came to nothing */
-        bool behind = is_behind(ballot, of);
+        bool behind = hf_vote_is_behind(ballot, of);
         missing = missing || of->hold == NULL || behind;
         if (of->asking != NULL || hf_master_is_silent(ballot->client, i, now))
             continue;
@@ -385,7 +384,7 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         of->refuses = false;
-        bool behind = is_behind(ballot, of);
+        bool behind = hf_vote_is_behind(ballot, of);
         if (behind && of->asking == NULL)
             hf_vote_confirm(ballot, i);
         missing = missing || of->hold == NULL || behind;

@@ -81,6 +81,8 @@ void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold);
 /* Ask a vote to stand for the fence. One that cannot be asked, because its hold is lost, is none:
  * to stay, and be asked again, it would have the ballot choose without an end. */
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at);
+/* Its master may not know the fence yet. */
+bool hf_vote_is_behind(const struct hf_ballot *ballot, const hf_vote *of);
 /* No master that has begun anew just now is asked for a new vote: it may have forgotten others. */
 bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now);
 /* All that it has, but for the vote of that master. */

@@ -1961,6 +1961,37 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
+static void pause_voter(int which, const sim_bytes *words, size_t count) {
+    if (which != 1 || count < 2 || words[1].length != 40 ||
+        memcmp(words[1].bytes, hf_script_acquire.sha1, 40) != 0)
+        return;
+    servers_watch = NULL;
+    set_fault(1, PAUSED, true);
+}
+
+/* The first has a fence ahead of the others', which they are to confirm. */
+static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    hf_hold *hold = acquire(lock);
+    give_back(hold, HF_OK);
+    assert_soon(is_free_everywhere());
+    servers_command(0, text("SET {k}k:hf1:f %lld", (long long)(last_fence + 3600000000)));
+    servers_watch = pause_voter;
+    set_fault(2, PAUSED, true);
+    int64_t since = now_ms();
+    waiter *w = waiter_start(lock, 10000);
+    sleep_ms(20);
+    set_fault(2, PAUSED, false);
+    waiter_join(w, HF_OK);
+    assert_null(servers_watch);
+    assert_true(hf_hold_fence(w->hold) > last_fence + 3600000000);
+    assert_in_range(w->done_at - since, 0, 1000);
+    set_fault(1, PAUSED, false);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -2040,6 +2071,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
     };
     return RUN_TESTS(tests, count, words);
 }
