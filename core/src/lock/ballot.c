@@ -13,6 +13,8 @@
 /* The masters' clocks, and the ways to them, may differ by this: a fence that is proposed lies
  * ahead of all of them. */
 #define AHEAD_MS 5
+/* And by no more than this: a way that took longer was this process, which stood still. */
+#define AHEAD_MAX_MS 1000
 /* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
 #define RECHECK_MS 1000
 #define STOOD_BACK_MS 50
@@ -44,7 +46,7 @@ static int64_t propose(const struct hf_ballot *ballot) {
     int64_t clock = hf_members_clock(quorum->members, hf_now()), ahead_ms = AHEAD_MS;
     for (size_t i = 0; i < quorum->count; i++)
         if (quorum->masters[i].trip_ms > ahead_ms && !quorum->masters[i].down)
-            ahead_ms = quorum->masters[i].trip_ms;
+            ahead_ms = hf_earlier(quorum->masters[i].trip_ms, AHEAD_MAX_MS);
     if (clock > 0 && clock + ahead_ms * 1000 - 1 > floor)
         floor = clock + ahead_ms * 1000 - 1;
     return floor > ballot->fence ? floor : ballot->fence;

@@ -1961,6 +1961,29 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
+/* The answers were there all that time, which says nothing of the ways. */
+static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    int64_t since = now_ms();
+    hf_hold *hold = acquire(lock);
+    int64_t fence = hf_hold_fence(hold);
+    (void)state;
+    alarm(900);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    assert_true(hf_client_fd(ann) >= 0);
+    assert_status(hf_hold_release_start(hold, 1), HF_OK);
+    usleep(200); /* it is sent */
+    for (size_t i = 0, main = sim_threads(sim_self()) - 1; i < main; i++)
+        sim_stun(sim_self(), i, 60 * SIM_S);
+    sleep_ms(60000);
+    next_of(ann);
+    hf_hold_close(hold);
+    hold = acquire(lock);
+    assert_true(hf_hold_fence(hold) - fence < (now_ms() - since + 2000) * 1000);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 static void pause_voter(int which, const sim_bytes *words, size_t count) {
     if (which != 1 || count < 2 || words[1].length != 40 ||
         memcmp(words[1].bytes, hf_script_acquire.sha1, 40) != 0)
@@ -2071,6 +2094,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
     };
     return RUN_TESTS(tests, count, words);
