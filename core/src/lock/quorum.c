@@ -206,7 +206,7 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     if (answered_out != NULL)
         *answered_out = good;
     hf_status status = HF_OK;
-    if (fatal != NULL) {
+    if (fatal != NULL && (opens || good < hf_majority(quorum->count))) {
         status = fatal->status;
         hf_error_set(&fatal->error);
     } else if (good < hf_majority(quorum->count)) {

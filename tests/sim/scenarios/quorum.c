@@ -1961,6 +1961,22 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
+/* One that is wrong is no reason to take the others for away. */
+static void test_a_ping_is_answered_by_a_majority(void **state) {
+    hf_client *cat;
+    size_t answer = 0;
+    (void)state;
+    servers_command(2, "SET hf1:members another");
+    assert_status(hf_client_ping(ann, &answer), HF_OK);
+    assert_int_equal(answer, COUNT_OF_MASTERS - 1);
+    assert_status(hf_client_open(servers_url(MASTERS), NULL, &cat), HF_EINVAL);
+    servers_command(1, "SET hf1:members another");
+    assert_status(hf_client_ping(ann, &answer), HF_EINVAL);
+    assert_int_equal(answer, COUNT_OF_MASTERS - 2);
+    servers_command(1, "DEL hf1:members");
+    servers_command(2, "DEL hf1:members");
+}
+
 /* The answers were there all that time, which says nothing of the ways. */
 static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -2094,6 +2110,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
     };
