@@ -389,7 +389,8 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
             hf_vote_confirm(ballot, i);
         missing = missing || of->hold == NULL || behind;
     }
-    ballot->most = deadline;
+    /* A grant by a message counts for less than the lease until it is claimed. */
+    ballot->most = hf_later(deadline, hf_deadline(ballot->asked_at, ballot->lease_ms));
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
     hold->ballot = ballot;
     ballot->holds = hold;

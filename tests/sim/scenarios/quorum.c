@@ -1961,6 +1961,29 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
+/* The first master lets it in by a message, which counts for three seconds; and its vote is needed
+ * for a majority. */
+static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 10000, HF_OFF), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    set_fault(2, CUT, true);
+    hf_hold *hold = acquire(bens);
+    waiter *w = waiter_start(anns, 20000);
+    sleep_ms(500);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    sleep_ms(2000);
+    assert_in_range(hf_hold_remaining_ms(w->hold), 6000, 8500);
+    sleep_ms(4000);
+    assert_int_equal(hf_hold_state(w->hold), HF_STATE_HELD);
+    sleep_ms(4000);
+    assert_int_equal(hf_hold_state(w->hold), HF_STATE_LOST);
+    hf_hold_close(w->hold);
+    set_fault(2, CUT, false);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* One that is wrong is no reason to take the others for away. */
 static void test_a_ping_is_answered_by_a_majority(void **state) {
     hf_client *cat;
@@ -2110,6 +2133,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
