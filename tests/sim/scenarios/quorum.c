@@ -1961,6 +1961,35 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
+/* Its hold must be confirmed, as the hold around it ends too soon, and no master answers. A cancel
+ * that comes then is too late. */
+static void test_a_cancel_meets_a_started_acquire_that_nests(void **state) {
+    hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(10000, HF_OFF);
+    hf_acquire_options whole = {.size = sizeof whole, .flags = HF_ACQUIRE_WHOLE};
+    int late = 0;
+    (void)state;
+    assert_true(hf_client_fd(ann) >= 0);
+    for (int n = 0; n < 20; n++) {
+        hf_hold *outer = acquire(brief);
+        set_faults(PAUSED, true);
+        assert_status(hf_lock_acquire_start(longer, "owner", 5, 0, &whole, 1), HF_OK);
+        sleep_ms(n);
+        assert_status(hf_op_cancel(ann, 1), HF_OK);
+        set_faults(PAUSED, false);
+        hf_completion done = next_of(ann);
+        if (done.status == HF_OK)
+            give_back(done.hold, HF_OK);
+        else
+            assert_status(done.status, HF_ECANCELED);
+        late += done.status == HF_OK;
+        give_back(outer, HF_OK);
+        assert_soon(is_free_everywhere());
+    }
+    assert_true(late > 0);
+    hf_lock_close(brief);
+    hf_lock_close(longer);
+}
+
 /* The first master lets it in by a message, which counts for three seconds; and its vote is needed
  * for a majority. */
 static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
@@ -2133,6 +2162,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
