@@ -70,6 +70,7 @@ static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explaine
     hf_op *op = ballot->op;
     hf_error error = *hf_error_last();
     op->ballot = NULL;
+    op->hold->terms.counting.tally->stats.waiting -= ballot->waited;
     hf_votes_free(ballot, HF_PARTING_BACK);
     hf_error_set(&error);
     if (explained)
@@ -137,6 +138,7 @@ static int64_t recheck_after(int64_t ms) {
 
 static void line_up(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
+    ballot->like->terms.counting.tally->stats.waiting += !ballot->waited;
     ballot->waited = true;
     ballot->head_at = 0;
     if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */

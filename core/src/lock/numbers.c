@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/quorum.h"
+#include "net/discovery.h"
+
 #define NAMES_DEFAULT 100
 #define NAMES_MAX 10000
 
@@ -280,6 +283,13 @@ hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
     sum.names = numbers->count;
     hf_client_unlock(client);
     hf_discovery_connections(client->transport->discovery, &sum.connections, &sum.reconnects);
+    for (size_t i = 0; client->quorum != NULL && i < client->quorum->count; i++) {
+        int64_t opened, again;
+        hf_discovery_connections(client->quorum->masters[i].client->transport->discovery, &opened,
+                                 &again);
+        sum.connections += opened;
+        sum.reconnects += again;
+    }
     hf_struct_tell(stats, &sum, sizeof *stats);
     return HF_OK;
 }

@@ -394,6 +394,7 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
     hold->ballot = ballot;
     ballot->holds = hold;
+    hold->terms.counting.tally->stats.waiting -= ballot->waited;
     ballot->op->ballot = NULL;
     ballot->op = NULL;
     ballot->timer.fire = join_due;

@@ -2083,6 +2083,37 @@ static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void *
     hf_lock_close(lock);
 }
 
+static hf_stats stats_of(hf_client *client) {
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    return stats;
+}
+
+/* The masters' clients do that, each for a vote; but the caller counts its own. */
+static void test_what_waits_and_connects_is_counted(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 2000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    waiter *waiters[3];
+    (void)state;
+    for (size_t i = 0; i < COUNT(waiters); i++)
+        waiters[i] = waiter_start_as(bens, text("owner %zu", i), i == 0 ? 3000 : 60000);
+    assert_soon(stats_of(ben).waiting == 3);
+    assert_soon(stats_of(ben).waiting == 2);
+    waiter_join(waiters[0], HF_ETIMEOUT);
+    assert_true(stats_of(ann).connections >= COUNT_OF_MASTERS);
+    give_back(hold, HF_OK);
+    assert_soon(atomic_load(&waiters[1]->done) || atomic_load(&waiters[2]->done));
+    size_t first = atomic_load(&waiters[1]->done) ? 1 : 2;
+    waiter_join(waiters[first], HF_OK);
+    assert_int_equal(stats_of(ben).waiting, 1);
+    give_back(waiters[first]->hold, HF_OK);
+    waiter_join(waiters[3 - first], HF_OK);
+    assert_int_equal(stats_of(ben).waiting, 0);
+    give_back(waiters[3 - first]->hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -2162,6 +2193,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_what_waits_and_connects_is_counted),
         TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
