@@ -222,6 +222,7 @@ static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_oth
     (void)state;
     hf_lock *lock = lease_lock(client, "o", 60000, HF_OFF);
     give_back(held(lock), HF_OK);
+    sleep_ms(100); /* the replica has heard of it */
     while (sim_redis_subscribers(servers_sentinel(watched), (sim_bytes){"+switch-master", 14}) == 0)
         watched = (watched + 1) % 3, sleep_ms(10);
     sim_way(servers_host(before), servers_host(after), false);
