@@ -178,8 +178,18 @@ static bool is_unsent(const hf_op *op) {
            hf_link_is_unsent(op->link, op->since);
 }
 
+/* Say why the end of a wait was not answered. */
+static hf_status explain_unanswered(const hf_op *op, hf_status status) {
+    if (!op->looks && (status == HF_EUNKNOWN || !is_unsent(op)))
+        return hf_op_explain_given_up(op);
+    if (status != HF_EUNKNOWN)
+        return status;
+    return hf_fail(HF_ECONNECT, "the wait for lock %s ended while the server was away: %s",
+                   hf_names_quoted(op->hold->names), hf_error_message());
+}
+
 /* Take the answer of a cancel. False: the op was granted just before, and is over; or it asks once
- * more, because its cancel was sent before its first request, and the lock is free. */
+ * more, because the lock is free. */
 static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
     char holder[HF_QUOTED_MAX] = "";
     hf_standing mine;
@@ -203,11 +213,14 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
         hf_op_left_locked(op);
     }
     const char *owner = hf_reply_holder(reply, &length, &kept);
-    if (owner != NULL)
+    if (owner != NULL) {
         hf_owner_quote(owner, length, holder, sizeof holder);
-    else if (op->delegated && !op->answered && hf_op_renew_id_locked(op) == HF_OK &&
-             hf_op_try_locked(op, true))
-        return false;
+    } else if (mine.state != HF_STANDS_HELD) {
+        HF_MARK("H196");
+        op->delegated = true;
+        if (hf_op_renew_id_locked(op) == HF_OK && hf_op_try_locked(op, true))
+            return false;
+    }
     if (kept)
         explain_kept(op, holder, look.ttl_ms);
     else
@@ -221,11 +234,10 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
     op->busy = false;
     if (op->done) /* a grant was faster */
         return;
-    if (status != HF_OK && (why == HF_ECANCELED || op->looks)) {
+    if (status != HF_OK && why == HF_ECANCELED) {
         hf_op_finish_locked(op, why);
     } else if (status != HF_OK) {
-        bool there = status == HF_EUNKNOWN || !is_unsent(op);
-        hf_op_fail_locked(op, there ? hf_op_explain_given_up(op) : status);
+        hf_op_fail_locked(op, explain_unanswered(op, status));
     } else if (why == HF_ETIMEOUT) {
         if (has_left_locked(op, reply, link, sent_at))
             hf_op_fail_locked(op, why);
@@ -393,7 +405,6 @@ static hf_status ask_locked(acquiring *call) {
     hf_op *op = &call->op;
     question asked;
     asked.answer.reply = NULL;
-    op->hold->floor = hf_table_floor_locked(client, op->hold->names);
     op->epoch = op->queue != NULL ? op->queue->channel->epoch : 0;
     op->busy = op->joining = true;
     hf_status status = ask_server_locked(call, &asked);
@@ -452,7 +463,7 @@ static hf_status queue_locked(acquiring *call) {
     if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
         return status;
     leave_by_thread_locked(call, status);
-    return op->done ? HF_OK : status;
+    return HF_OK;
 }
 
 /* Pause after a grant that came too late: the new master may not be known yet. */

@@ -14,18 +14,19 @@ hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
 }
 
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {
+    int64_t floor = hf_hold_floor_locked(hold);
     switch (way) {
     case HF_BY_TAKE:
-        hf_request_take(request, hold->names, ask, hold->floor);
+        hf_request_take(request, hold->names, ask, floor);
         break;
     case HF_BY_SHARE:
-        hf_request_share(request, hold->names, ask, hold->floor);
+        hf_request_share(request, hold->names, ask, floor);
         break;
     case HF_BY_WAIT:
         hf_request_wait(request, hold->names, ask);
         break;
     default:
-        hf_request_acquire(request, hold->names, ask, 1, hold->floor);
+        hf_request_acquire(request, hold->names, ask, 1, floor);
     }
 }
 

@@ -356,6 +356,10 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
+int64_t hf_hold_floor_locked(const hf_hold *hold) {
+    return hf_later(hf_table_floor_locked(hold->client, hold->names), hold->vote_floor);
+}
+
 static void raise_floor(struct hf_table *table, hf_hold *hold) {
     size_t at = hold->names->hash % FLOORS;
     if (table->floors[at].hash != hold->names->hash)
@@ -456,6 +460,7 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
         memcpy(hold->inside, outer->id, sizeof hold->inside);
     }
     hf_hold_follow_locked(hold);
+    hold->floor = hf_hold_floor_locked(hold);
     return hf_client_new_id_locked(client, hold->id);
 }
 

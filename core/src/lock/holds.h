@@ -53,7 +53,7 @@ struct hf_hold {
     struct hf_once *once;          /* of one whose call is made once; or NULL */
     bool nests;                    /* reentrant, and not alone: hf_table_new_id_locked() */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
-    int64_t floor; /* the highest fence of that lock that was seen when it last asked */
+    int64_t floor;                 /* hf_hold_floor_locked() when its id was made */
 
     /* Until it is in the table it belongs to the thread that acquires it, or, while that
      * waits, to its op; with an op or in the table all below is under the client's mutex. */
@@ -187,8 +187,11 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
 hf_hold *hf_table_outer_locked(const hf_hold *hold);
 /* The highest fence of this name that was seen, or 0. */
 int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
+/* The same, and of a vote what it must lie above. */
+int64_t hf_hold_floor_locked(const hf_hold *hold);
 /* Can it be granted to that hold? A lower one than was seen before comes from another server's
- * memory; but shared holds are granted beside each other, and a nested one has its outer's. */
+ * memory; but of shared holds, which are granted beside each other, a later one may be told first,
+ * and a nested one has its outer's. */
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence);
 /* A hold that this one, which an answer has shown, shows to be lost, though its lease has not
  * ended: an exclusive one, or what nests in it, beside which the server would have granted none.

@@ -36,6 +36,7 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     memcpy(id + HF_ID_LENGTH / 2, op->hold->tag, strlen(op->hold->tag));
     hf_undo_acquire_locked(op->hold, &ask);
     hf_op_rename_locked(op, id);
+    op->hold->floor = hf_hold_floor_locked(op->hold);
     op->early.fence = 0;
     op->epoch = 0;
     op->asking = 0;

@@ -307,12 +307,10 @@ static void plan_queue(hf_queue *queue, hf_status status) {
 }
 
 /* The op's part in the question. */
-static hf_ask ask_of(hf_op *op, bool wait) {
+static hf_ask ask_of(const hf_op *op, bool wait) {
     hf_ask ask = hf_op_ask(op);
     if (!wait)
         ask.channel = NULL;
-    op->hold->floor =
-        hf_later(hf_table_floor_locked(hf_op_client(op), op->hold->names), op->hold->vote_floor);
     return ask;
 }
 
@@ -458,7 +456,8 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     if (count == 1)
         hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
     else
-        hf_request_acquire(&task->request, queue->names, asks, count, ops[0]->hold->floor);
+        hf_request_acquire(&task->request, queue->names, asks, count,
+                           hf_hold_floor_locked(ops[0]->hold));
     hf_task_submit(&client->links, task, give_up_at(client, ops, count));
     return true;
 }
@@ -468,7 +467,7 @@ bool hf_op_try_locked(hf_op *op, bool only) {
     return recheck(op->queue, &op, 1, false, true);
 }
 
-/* Those that have not asked under this subscription, a hundred at a time; if all have, the
+/* Those that have not asked under this subscription, some at a time; if all have, the
  * oldest, which stands for the rest. */
 static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     size_t count = 0;

@@ -90,6 +90,55 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
     give_back(done.hold, HF_OK);
 }
 
+/* ------------------------------------------------- Without a subscription */
+
+/* H195: the server was there when they asked first, and is gone before they have a place. */
+static void assert_not_held(hf_status status, const char *why) {
+    if (status != HF_ECONNECT)
+        fail_msg("an outage is told as %s: %s", hf_status_name(status), why);
+}
+
+static void test_an_outage_before_a_place_is_not_told_as_held(void **state) {
+    (void)state;
+    end_subscription();
+    waiter *w = waiter_start(lock, 1000);
+    sleep_ms(100);
+    sim_server_pause(servers_at(0), true);
+    pthread_join(w->thread, NULL);
+    sim_server_pause(servers_at(0), false);
+    assert_not_held(w->status, w->why);
+    give_back(hold, HF_OK);
+}
+
+static void test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held(void **state) {
+    (void)state;
+    end_subscription();
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
+    sleep_ms(100);
+    sim_server_pause(servers_at(0), true);
+    hf_completion done = next_of(client);
+    sim_server_pause(servers_at(0), false);
+    assert_not_held(done.status, done.error.message);
+    give_back(hold, HF_OK);
+}
+
+/* H196: it is free soon after they asked first, and no message can say so. */
+static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **state) {
+    (void)state;
+    end_subscription();
+    waiter *w = waiter_start(lock, 1000);
+    sleep_ms(100);
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 1000);
+    hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
+    sleep_ms(100);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+}
+
 /* --------------------------------------------------------- The stored rate */
 
 /* A pass waits for the one before it, and follows a rate that changes meanwhile. */
@@ -156,6 +205,40 @@ static void test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck(v
         assert_in_range(waiters[i].done_at - since, 0, 3500);
         hf_hold_close(waiters[i].hold);
     }
+}
+
+/* H197: the grant that a re-check answers is older than one that the client had since. */
+static void test_a_permit_whose_message_is_lost_is_not_given_to_another(void **state) {
+    (void)state;
+    give_back(hold, HF_OK);
+    hf_lock *pools[2];
+    hf_hold *holds[3];
+    for (int i = 0; i < 2; i++)
+        pools[i] = open_lock(i == 0 ? client : other, "p", NULL,
+                             OPTIONS(.mode = HF_SHARED, .permits = 3, .lease_ms = 60000,
+                                     .renew = HF_OFF, .reentrant = HF_OFF));
+    for (int i = 0; i < 3; i++)
+        holds[i] = held(pools[1]);
+    waiter *w = waiter_start(pools[0], 20000);
+    assert_soon(queued("p") == 1);
+    sleep_ms(1000);
+    atomic_store(&way->loses_grants, true);
+    give_back(holds[0], HF_OK);
+    assert_soon(atomic_load(&way->grants_lost) == 1);
+    atomic_store(&way->loses_grants, false);
+    give_back(holds[1], HF_OK);
+    hf_hold *later = held(pools[0]);
+    int64_t since = now_ms();
+    waiter *next = waiter_start(pools[1], 20000);
+    waiter_join(w, HF_OK);
+    assert_in_range(w->done_at - since, 0, 3500);
+    assert_false(atomic_load(&next->done));
+    give_back(w->hold, HF_OK);
+    give_back(later, HF_OK);
+    assert_had_within(next, now_ms(), 1000);
+    give_back(holds[2], HF_OK);
+    for (int i = 0; i < 2; i++)
+        hf_lock_close(pools[i]);
 }
 
 /* F12: the hold that a message has delivered is its thread's, whatever a late copy of its request
@@ -594,9 +677,13 @@ int main(int count, char **words) {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
         TEST(test_a_thread_asks_while_its_subscription_cannot_be_made_again),
         TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_an_outage_before_a_place_is_not_told_as_held),
+        TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
+        TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
         TEST(test_a_pass_that_waits_follows_the_stored_rate),
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
+        TEST(test_a_permit_whose_message_is_lost_is_not_given_to_another),
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
         TEST(test_who_waits_is_served_in_the_order_of_arrival),
         TEST(test_a_try_passes_nobody_who_waits),
