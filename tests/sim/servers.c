@@ -444,8 +444,10 @@ void servers_restart(int which, bool keeps_data, int64_t down_ns) {
     if (!keeps_data)
         servers[which].young_until = sim_now() + down_ns + servers_quarantine_s * SIM_S;
     sim_redis_restart(servers[which].redis, keeps_data);
-    for (int i = 0; i < count && !keeps_data; i++)
-        servers[i].forgot = servers[i].forgot || i == which || servers[i].follows == which;
+    /* Its links have ended: a full copy brings them back. */
+    for (int i = 0; i < count; i++)
+        servers[i].forgot = servers[i].forgot || servers[i].follows == which ||
+                            (i == which && (!keeps_data || servers[i].follows >= 0));
     sim_at(sim_now() + down_ns, start, &servers[which]);
 }
 
