@@ -761,6 +761,12 @@ static void any_url(char *url, size_t size) {
              !often(0.3)                 ? ""
              : strchr(rest, '?') == NULL ? "?client_name=program&keepalive=0.5"
                                          : "&client_name=program&keepalive=0.5");
+    /* Clients of several masters must agree on their names. */
+    bool named = !servers_independent() && often(0.3);
+    for (char *at = url; named && (at = strstr(at, "10.0.0.")) != NULL;) {
+        memcpy(at, "host", 4); /* host1, as the system's names are */
+        memmove(at + 4, at + 7, strlen(at + 7) + 1);
+    }
 }
 
 hf_client *open_client(void) {
