@@ -363,7 +363,7 @@ static void cause(fault what) {
     case EMPTY:
         if (servers_independent())
             rules_lose(0);
-        else
+        else if (servers_is_master(server)) /* a replica has nothing that its master has not */
             judge_excuse(NULL);
         servers_restart(server, false, duration());
         break;
