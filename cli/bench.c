@@ -59,10 +59,10 @@ static void interrupt(int number) { atomic_store(&interrupted, number); }
 
 static void listen_to_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-    struct sigaction action = {.sa_handler = interrupt}, inherited;
+    struct sigaction action = {.sa_handler = interrupt};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (sigaction(numbers[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
-            sigaction(numbers[i], &action, NULL); /* ignored ones stay ignored: nohup(1) */
+        if (!cli_ignores(numbers[i])) /* what is ignored stays so */
+            sigaction(numbers[i], &action, NULL);
 }
 
 static int64_t now_ns(void) {

@@ -1,6 +1,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,11 @@ int cli_open(const hf_client_options *options, hf_client **client_out) {
 
 const char *cli_level(int level) {
     return level == HF_FINDING_GOOD ? "good" : level == HF_FINDING_NOTE ? "note" : "warning";
+}
+
+bool cli_ignores(int signal) {
+    struct sigaction inherited;
+    return sigaction(signal, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN;
 }
 
 int cli_status_of(hf_status status) {

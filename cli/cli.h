@@ -124,6 +124,8 @@ void cli_use_url(const char *url);
 int cli_open(const hf_client_options *options, hf_client **client_out);
 /* Return the word for the level of a finding. */
 const char *cli_level(int level);
+/* Does this process ignore the signal, as under nohup(1)? */
+bool cli_ignores(int signal);
 /* Print this thread's last error of the library, and return the exit status for it. */
 int cli_failed(hf_status status);
 /* Return the exit status for a status of the library. */

@@ -342,12 +342,11 @@ static const int endings[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
  * ignored, as under nohup(1): the command may handle that signal, but it must not end a wait. */
 static int block_signals(run_state *run) {
     sigset_t blocked, read;
-    struct sigaction inherited;
     sigemptyset(&blocked);
     sigemptyset(&run->ends);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         sigaddset(&blocked, endings[i]);
-        if (sigaction(endings[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+        if (!cli_ignores(endings[i]))
             sigaddset(&run->ends, endings[i]);
     }
     sigaddset(&blocked, SIGCHLD);

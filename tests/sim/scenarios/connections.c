@@ -269,6 +269,12 @@ static void open_the_door(void *of, int fd) {
         ;
 }
 
+static hf_client *open_through(door *mine) {
+    mine->way.host = SERVER;
+    fake_start_many(&mine->way.door, open_the_door, mine);
+    return open_with(text("redis://127.0.0.1:%d", mine->way.door.port), 2000, 2000);
+}
+
 static int knocks_within(door *mine, int64_t ms) {
     atomic_store(&mine->knocks, 0);
     sleep_ms((int)ms);
@@ -315,9 +321,7 @@ static void test_a_server_that_loads_is_asked_seldom_over_the_same_connections(v
 static void test_a_slow_server_gets_a_rest(void **state) {
     static door way;
     (void)state;
-    way.way.host = SERVER;
-    fake_start_many(&way.way.door, open_the_door, &way);
-    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *client = open_through(&way);
     hf_lock *lock = lease_lock(client, "k", 60000, HF_ON);
     hf_hold *hold = held(lock);
     atomic_store(&way.mute, true);
@@ -340,9 +344,7 @@ static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) 
     static door way;
     hf_lock_info info = {.size = sizeof info};
     (void)state;
-    way.way.host = SERVER;
-    fake_start_many(&way.way.door, open_the_door, &way);
-    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *client = open_through(&way);
     hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
     hf_hold *hold = held(lock);
     int64_t before = connects();
@@ -414,9 +416,7 @@ static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     static door way;
     (void)state;
     alarm(1000);
-    way.way.host = SERVER;
-    fake_start_many(&way.way.door, open_the_door, &way);
-    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *client = open_through(&way);
     hf_client *other = must_open(unix_url());
     hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
             *theirs = lease_lock(other, "k", 10000, HF_ON);
@@ -775,9 +775,7 @@ static void test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever(voi
     static door way;
     (void)state;
     alarm(1000);
-    way.way.host = SERVER;
-    fake_start_many(&way.way.door, open_the_door, &way);
-    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *client = open_through(&way);
     hf_client *other = must_open(unix_url());
     hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
             *theirs = lease_lock(other, "k", 60000, HF_ON);
