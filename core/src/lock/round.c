@@ -73,9 +73,11 @@ void hf_round_judge(hf_round *mine) {
     size_t done = releases ? mine->good + mine->gone + mine->without : mine->good;
     size_t over = mine->vague + mine->refused; /* and the vote may stand */
     bool patient = !releases || done + over < majority;
+    /* A release also tells whether the hold lasted until then. */
+    bool waits = releases && open > 0 && (office || mine->good < majority);
     if (mine->good + open + silent + over < majority) {
         tell(mine, releases ? HF_ELOST : without_majority(mine));
-    } else if (done >= majority && !(office && releases)) {
+    } else if (done >= majority && !waits) {
         tell(mine, HF_OK);
     } else if (open > 0) {
         hf_thread_timer_locked(mine->client, &mine->timer, due);

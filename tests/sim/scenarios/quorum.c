@@ -145,6 +145,22 @@ static void *run_break(void *fence) {
     return (void *)(intptr_t)status;
 }
 
+/* H230: what one master still has was lost, although the release is done. */
+static void test_a_release_tells_that_a_majority_had_lost_the_hold(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++) {
+        hf_hold *hold = acquire(anns);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        for (int i = 0; i < COUNT_OF_MASTERS; i++)
+            if (i != which)
+                servers_command(i, "DEL k");
+        give_back(hold, HF_ELOST);
+        assert_soon(is_free_everywhere());
+    }
+    hf_lock_close(anns);
+}
+
 /* H142: it breaks at all of them, and waits for a master that is late. */
 static void test_a_break_waits_for_each_master_that_has_the_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
@@ -2188,6 +2204,7 @@ int main(int count, char **words) {
         TEST(test_an_extension_that_is_late_asks_for_an_end),
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
+        TEST(test_a_release_tells_that_a_majority_had_lost_the_hold),
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
