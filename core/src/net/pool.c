@@ -30,7 +30,8 @@ typedef struct hf_shelf {
     hf_connection *joint;               /* calls may join those that use it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
     bool kept;                          /* the next one to become idle is for the keeper */
-    hf_error why;                       /* of the last one, if it could not be opened */
+    bool fails;                         /* the last one could not be opened: */
+    hf_error why;                       /* why; calls that were refused read it later */
 } shelf;
 
 struct hf_pool {
@@ -156,6 +157,7 @@ static void serve_waiting(shelf *at) {
 
 /* End all waiting calls: no connection can be opened, for the reason in this thread's message. */
 static void refuse_waiting(shelf *at, hf_status status) {
+    at->fails = true;
     at->why = *hf_error_last();
     while (at->waiting.first != NULL)
         serve(HF_OF(waiter, place, at->waiting.first), status);
@@ -172,7 +174,7 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
     pthread_cond_destroy(&who->woken);
     if (who->served && who->status == HF_OK)
         return HF_OK;
-    if (who->served || (at->opening == at->open_count && *at->why.message != '\0'))
+    if (who->served || (at->opening == at->open_count && at->fails))
         hf_error_set(&at->why);
     else
         hf_explain("all connections were in use until the time was up");
@@ -294,7 +296,7 @@ static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
                         hf_status status) {
     at->opening--;
     if (connection != NULL) {
-        *at->why.message = '\0';
+        at->fails = false;
         connection->users = 1;
         connection->shelf = at;
         if (joins)

@@ -743,6 +743,46 @@ static void test_a_call_in_a_later_outage_is_not_told_of_an_old_password(void **
     TELL("ACL DELUSER ann");
 }
 
+/* H227: its thread runs late, when another call has opened a connection. */
+static void test_a_call_that_is_refused_a_connection_is_told_why(void **state) {
+    hf_lock *locks[NAMES];
+    waiter *waiters[NAMES];
+    hf_client_options lazy = {.size = sizeof lazy, .lazy = HF_ON, .connect_timeout_ms = 9000};
+    int over = 0, refused = 0;
+    hf_client *client;
+    (void)state;
+    TELL("ACL SETUSER ann reset on >two ~* &* +@all");
+    const char *url = text("redis://ann:one@%s:6379", sim_address(SERVER));
+    assert_status(hf_client_open(url, &lazy, &client), HF_OK);
+    for (int i = 0; i < NAMES; i++)
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+    sim_way(SERVER, HERE, false);
+    start_all(waiters, locks, NAMES, 0);
+    sleep_ms(100); /* two open connections, and the others wait for them */
+    sim_set.wake_ns = 200 * SIM_MS;
+    sim_way(SERVER, HERE, true);
+    for (; over == 0; usleep(10))
+        for (int i = 0; i < NAMES; i++)
+            over += atomic_load(&waiters[i]->done);
+    sim_set.wake_ns = 30 * SIM_US;
+    servers_command(0, "ACL SETUSER ann resetpass >one");
+    hf_lock *lock = lease_lock(client, "last", 60000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    for (int i = 0; i < NAMES; i++) {
+        pthread_join(waiters[i]->thread, NULL);
+        if (waiters[i]->status == HF_OK) /* it tried again */
+            give_back(waiters[i]->hold, HF_OK);
+        else if (strstr(waiters[i]->why, "password") == NULL)
+            fail_msg("a call is told: %s", waiters[i]->why);
+        refused += waiters[i]->status == HF_EAUTH;
+        hf_lock_close(locks[i]);
+    }
+    assert_in_range(refused, NAMES - 1, NAMES);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
 /* H173: it answers HELLO, and refuses SELECT. */
 static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state) {
     hf_hold *hold;
@@ -822,6 +862,7 @@ int main(int count, char **words) {
         TEST(test_a_password_that_changes_ends_what_is_asked_with_the_old_one),
         TEST(test_a_password_that_was_wrong_explains_no_later_outage),
         TEST(test_a_call_in_a_later_outage_is_not_told_of_an_old_password),
+        TEST(test_a_call_that_is_refused_a_connection_is_told_why),
         TEST(test_who_logs_in_during_a_long_script_waits_for_its_end),
         TEST(test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever),
     };
