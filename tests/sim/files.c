@@ -645,6 +645,8 @@ void sim_way(int from, int to, bool open) {
         }
 }
 
+void sim_distance(int a, int b, int64_t ns) { latencies[a < b ? a : b][a < b ? b : a] = ns; }
+
 bool sim_way_open(int from, int to) { return !ways_shut[from][to]; }
 
 static bool between(const sim_file *file, int a, int b) {

@@ -153,6 +153,8 @@ void sim_disconnect_soon(sim_file *connection);
  * arrives, as TCP sends it again. */
 void sim_way(int from, int to, bool open);
 bool sim_way_open(int from, int to);
+/* How long a segment takes between two hosts from now on, without jitter; 0: as it is drawn. */
+void sim_distance(int a, int b, int64_t ns);
 /* End connections between two hosts (-1: any) by a reset, each with that probability; at a
  * random byte of what is under way. */
 void sim_cut(int a, int b, double probability);

@@ -375,9 +375,10 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     return status;
 }
 
-/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest; and the
- * master that it names gets half of what is left, because the sentinel may be cut off together with
- * a former master whose host is gone. */
+/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest: a
+ * connection and one round trip must fit in it, and with a password two more. The master that it
+ * names gets half of what is left, because the sentinel may be cut off together with a former
+ * master whose host is gone. */
 static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
                                       hf_connection **connection_out) {
     hf_status status = too_late(discovery);

@@ -13,7 +13,7 @@
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
                            hf_sentinel *sentinel) {
     const hf_place *place = &all->places[which];
-    *sentinel = (hf_sentinel){.all = all, .tls = tls, .epoch = -1};
+    *sentinel = (hf_sentinel){.all = all, .tls = tls};
     hf_status status = hf_address_make(all, place->host, place->port, &sentinel->address);
     if (status != HF_OK)
         return status;
@@ -29,24 +29,48 @@ void hf_sentinel_close(hf_sentinel *sentinel) {
     hf_address_unmake(&sentinel->address);
 }
 
-/* Ask without a password, then with the URL's if the sentinel wants one. */
+/* Send the questions, of three words each, in one write, and read their answers. */
+static hf_status ask_at_once(hf_connection *connection, int64_t deadline, int count,
+                             const char *questions[][3], redisReply **replies) {
+    hf_status status = HF_OK;
+    for (int i = 0; i < count; i++)
+        if (!hf_connection_append_words(connection, 3, questions[i], NULL))
+            status = hf_fail(HF_ENOMEM, "no memory");
+    for (int i = 0; i < count && status == HF_OK; i++)
+        status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
+    return status == HF_OK ? HF_OK
+                           : hf_fail(status, "cannot ask the sentinel %s: %s", connection->shown,
+                                     hf_error_message());
+}
+
+static bool wants_password(const redisReply *reply) {
+    hf_status status = HF_OK;
+    if (reply->type == REDIS_REPLY_ERROR)
+        hf_error_class(reply->str, &status);
+    return status == HF_EAUTH;
+}
+
+static void free_replies(int count, redisReply **replies) {
+    for (int i = 0; i < count; i++) {
+        freeReplyObject(replies[i]);
+        replies[i] = NULL;
+    }
+}
+
+/* Ask without a password, then with the URL's if the sentinel wants one. The caller frees the
+ * replies, also after a failure; NULL: none. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
-                              int64_t deadline, int count, const char **words,
-                              redisReply **reply_out) {
-    hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
-    if (status != HF_OK)
-        return hf_fail(status, "cannot ask the sentinel %s: %s", sentinel->address.shown,
-                       hf_error_message());
-    if ((*reply_out)->type != REDIS_REPLY_ERROR)
-        return HF_OK;
-    hf_error_class((*reply_out)->str, &status);
-    if (status != HF_EAUTH)
-        return HF_OK;
-    freeReplyObject(*reply_out);
-    *reply_out = NULL;
+                              int64_t deadline, int count, const char *questions[][3],
+                              redisReply **replies) {
+    hf_status status = ask_at_once(connection, deadline, count, questions, replies);
+    bool guarded = false;
+    for (int i = 0; i < count && status == HF_OK; i++)
+        guarded = guarded || wants_password(replies[i]);
+    if (!guarded)
+        return status;
+    free_replies(count, replies);
     status = hf_login_greet(connection, &sentinel->address, HF_ASKS_ONLY, deadline);
-    return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
-                           : status;
+    return status == HF_OK ? ask_at_once(connection, deadline, count, questions, replies) : status;
 }
 
 static bool is_place(const redisReply *reply) {
@@ -55,62 +79,42 @@ static bool is_place(const redisReply *reply) {
            reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-static hf_status ask_address(const hf_sentinel *sentinel, int64_t deadline,
-                             redisReply **reply_out) {
-    const char *service = sentinel->all->service;
-    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
-    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, reply_out);
-    if (status == HF_OK && !is_place(*reply_out))
-        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
-                         sentinel->address.shown, service);
-    return status;
-}
-
 /* The address that this answer has is for a while the one before the failover. */
-static hf_status ask_epoch(hf_sentinel *sentinel, int64_t deadline) {
-    redisReply *reply;
-    const char *words[] = {"SENTINEL", "MASTER", sentinel->all->service};
-    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
-    const char *text = status == HF_OK ? hf_reply_field(reply, "config-epoch") : NULL;
-    if (status == HF_OK)
-        sentinel->epoch = text != NULL ? atoll(text) : 0;
-    freeReplyObject(reply);
-    return status;
+static int64_t epoch_of(const redisReply *reply) {
+    const char *text = hf_reply_field(reply, "config-epoch");
+    return text != NULL ? atoll(text) : 0;
 }
 
 /* Address and epoch are two answers, and the sentinel may learn of a failover between them: an
  * address counts if the epoch is the same before and after it. */
-hf_status hf_sentinel_master(hf_sentinel *sentinel, int64_t deadline, hf_address *master,
+hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch) {
-    redisReply *reply = NULL;
-    hf_status status = sentinel->epoch < 0 ? ask_epoch(sentinel, deadline) : HF_OK;
-    bool changed = true;
-    for (; status == HF_OK && changed && hf_now() < deadline; changed = *epoch != sentinel->epoch) {
-        *epoch = sentinel->epoch;
-        freeReplyObject(reply);
-        status = ask_address(sentinel, deadline, &reply);
-        if (status == HF_OK)
-            status = ask_epoch(sentinel, deadline);
-    }
-    if (status == HF_OK && changed)
-        status =
-            hf_fail(HF_ECONNECT, "no answer of the sentinel %s in time", sentinel->address.shown);
+    const char *service = sentinel->all->service, *shown = sentinel->address.shown;
+    const char *questions[][3] = {{"SENTINEL", "MASTER", service},
+                                  {"SENTINEL", "get-master-addr-by-name", service},
+                                  {"SENTINEL", "MASTER", service}};
+    redisReply *replies[3] = {NULL};
+    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, questions, replies);
+    if (status == HF_OK && !is_place(replies[1]))
+        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s", shown, service);
+    else if (status == HF_OK && (*epoch = epoch_of(replies[0])) != epoch_of(replies[2]))
+        status = hf_fail(HF_ECONNECT, "the sentinel %s has just heard of a failover", shown);
     else if (status == HF_OK)
-        status = hf_address_make(sentinel->all, reply->element[0]->str,
-                                 atoi(reply->element[1]->str), master);
-    freeReplyObject(reply);
+        status = hf_address_make(sentinel->all, replies[1]->element[0]->str,
+                                 atoi(replies[1]->element[1]->str), master);
+    free_replies(3, replies);
     return status;
 }
 
 /* The sentinel announces a promoted replica, and then the new master. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
-    redisReply *reply;
-    const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
+    redisReply *reply = NULL;
+    const char *words[][3] = {{"SUBSCRIBE", "+switch-master", "+promoted-slave"}};
     hf_status status =
         hf_login_open(&sentinel->address, sentinel->tls, HF_ASKS_ONLY, deadline, &sentinel->events);
     if (status != HF_OK)
         return status;
-    status = ask_sentinel(sentinel, sentinel->events, deadline, 3, words, &reply);
+    status = ask_sentinel(sentinel, sentinel->events, deadline, 1, words, &reply);
     bool refused = status == HF_OK && reply->type == REDIS_REPLY_ERROR;
     freeReplyObject(reply);
     if (refused) {

@@ -9,7 +9,6 @@ typedef struct hf_sentinel {
     const hf_tls *tls;
     hf_address address; /* of this one */
     hf_connection *questions, *events;
-    int64_t epoch; /* that it reported last; -1: none yet */
 } hf_sentinel;
 
 /* Connect to one of the address's sentinels. The address must outlive it. */
@@ -17,9 +16,9 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
                            hf_sentinel *sentinel);
 void hf_sentinel_close(hf_sentinel *sentinel);
 
-/* Ask for the master's address, which hf_address_unmake() frees, and for the epoch of that
- * configuration: each failover has a greater one. 0: unknown. */
-hf_status hf_sentinel_master(hf_sentinel *sentinel, int64_t deadline, hf_address *master,
+/* Ask, in one round trip, for the master's address, which hf_address_unmake() frees, and for the
+ * epoch of that configuration: each failover has a greater one. 0: unknown. */
+hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch);
 
 /* Subscribe to its events. A sentinel that refuses can still be asked. */

@@ -379,10 +379,10 @@ enum { ANYTIME = SIM_NOSCRIPT | SIM_LOADABLE };
 const sim_command sim_acl_commands[] = {
     {"auth", auth, -2, ANYTIME | SIM_BUSYABLE | SIM_NOAUTH | SIM_SENTINEL, 0, 0, 0},
     {"hello", hello, -1, ANYTIME | SIM_BUSYABLE | SIM_NOAUTH | SIM_SENTINEL, 0, 0, 0},
-    {"acl", NULL, -2, ANYTIME | SIM_GROUP, 0, 0, 0},
-    {"acl|whoami", acl_whoami, 2, ANYTIME, 0, 0, 0},
-    {"acl|setuser", acl_setuser, -3, ANYTIME, 0, 0, 0},
-    {"acl|deluser", acl_deluser, -3, ANYTIME, 0, 0, 0},
-    {"acl|log", acl_log, -2, ANYTIME, 0, 0, 0},
+    {"acl", NULL, -2, ANYTIME | SIM_GROUP | SIM_SENTINEL, 0, 0, 0},
+    {"acl|whoami", acl_whoami, 2, ANYTIME | SIM_SENTINEL, 0, 0, 0},
+    {"acl|setuser", acl_setuser, -3, ANYTIME | SIM_SENTINEL, 0, 0, 0},
+    {"acl|deluser", acl_deluser, -3, ANYTIME | SIM_SENTINEL, 0, 0, 0},
+    {"acl|log", acl_log, -2, ANYTIME | SIM_SENTINEL, 0, 0, 0},
     {NULL, NULL, 0, 0, 0, 0, 0},
 };

@@ -180,39 +180,89 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     hf_lock_close(lock);
 }
 
-static void await_a_question(int sentinel) {
-    const char *asks = "sentinel|get-master-addr-by-name";
-    int64_t before = sim_redis_calls(servers_sentinel(sentinel), asks);
-    while (sim_redis_calls(servers_sentinel(sentinel), asks) == before)
-        usleep(10);
+/* For the master's address. */
+static int64_t questions(void) {
+    int64_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += sim_redis_calls(servers_sentinel(i), "sentinel|get-master-addr-by-name");
+    return sum;
 }
 
-/* H177: it learns of the failover between its answers to the two questions. */
+/* H177: it learns of the failover between its answers, because the questions come in pieces. */
 static void test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one(void **state) {
     int before = master();
     (void)state;
+    hf_client_close(client);
+    relay *way = relay_start(SENTINEL_HOSTS);
+    way->server_port = 26379;
+    client = open_with(text("redis+sentinel://127.0.0.1:%d/mymaster", way->port), 2000, 2000);
     servers_fail_over(false);
     sleep_ms(12000);
     int after = master();
     assert_int_not_equal(after, before);
-    for (int i = 0; i < 3; i++)
-        sim_sentinel_switch(servers_sentinel(i), sim_address(servers_host(after)), 6379, 300);
+    sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(after)), 6379, 300);
     sleep_ms(2000);
     sim_way(servers_host(after), servers_host(before), false);
     sim_redis_promote(servers_redis(before));
-    hide_sentinel(0);
-    sleep_ms(2000); /* it watches another one */
+    int64_t tried = sim_redis_calls(servers_redis(before), "role");
+    atomic_store(&way->bytes, 20);
     sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(before)), 6379, 1);
-    set_way(HERE, SENTINEL_HOSTS, true);
-    for (int i = 1; i < 3; i++)
-        hide_sentinel(i);
-    int64_t asked = sim_redis_calls(servers_redis(before), "role");
-    await_a_question(0);
+    int64_t asked = questions();
+    while (questions() == asked)
+        usleep(10);
     sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(after)), 6379, 300);
+    atomic_store(&way->bytes, 0);
     sleep_ms(3000);
-    assert_int_equal(sim_redis_calls(servers_redis(before), "role"), asked);
-    for (int i = 1; i < 3; i++)
-        set_way(HERE, SENTINEL_HOSTS + i, true);
+    assert_int_equal(sim_redis_calls(servers_redis(before), "role"), tried);
+    hf_client_close(client);
+    client = NULL;
+    relay_stop(way);
+}
+
+/* H226: two round trips fit in the share of a sentinel, and three do not. */
+static void test_a_client_that_is_far_from_its_sentinels_reaches_the_master(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        sim_distance(HERE, SENTINEL_HOSTS + i, 150 * SIM_MS);
+    hf_client_close(open_with(servers_url(SENTINELS), 2000, 2000));
+    for (int i = 0; i < 3; i++)
+        sim_distance(HERE, SENTINEL_HOSTS + i, 0);
+}
+
+/* Through no connection. */
+static void tell_sentinel(const char *lines) {
+    sim_peer *once = sim_redis_accept(servers_sentinel(0), NULL);
+    sim_redis_feed(once, lines, strlen(lines));
+    sim_redis_gone(once);
+}
+
+static void test_a_sentinel_is_told_the_password_once_for_each_connection(void **state) {
+    (void)state;
+    servers_command(master(), "ACL SETUSER ann on >secret ~* &* +@all");
+    tell_sentinel("ACL SETUSER ann on >secret &* +@all\r\nACL SETUSER default off\r\n");
+    int64_t before = sim_redis_calls(servers_sentinel(0), "auth");
+    hf_client *guarded = open_with(
+        text("redis+sentinel://ann:secret@%s:26379/mymaster", sim_address(SENTINEL_HOSTS)), 2000,
+        2000);
+    sleep_ms(5000); /* one connection is closed, and two are kept */
+    assert_int_equal(sim_redis_calls(servers_sentinel(0), "auth"), before + 3);
+    hf_client_close(guarded);
+    tell_sentinel("AUTH ann secret\r\nACL SETUSER default on\r\nACL DELUSER ann\r\n");
+    servers_command(master(), "ACL DELUSER ann");
+}
+
+static void test_a_sentinel_may_refuse_to_tell_the_epoch_alone(void **state) {
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 2000};
+    const char *url = text("redis+sentinel://%s:26379/mymaster", sim_address(SENTINEL_HOSTS));
+    hf_client *trusting;
+    (void)state;
+    tell_sentinel("ACL SETUSER default -sentinel|master\r\n");
+    assert_status(hf_client_open(url, &options, &trusting), HF_OK);
+    hf_client_close(trusting);
+    tell_sentinel("ACL SETUSER default -sentinel|get-master-addr-by-name\r\n");
+    assert_status(hf_client_open(url, &options, &trusting), HF_ECONNECT);
+    assert_non_null(strstr(hf_error_message(), "knows no master"));
+    tell_sentinel("ACL SETUSER default +@all\r\n");
 }
 
 /* H176: the sentinel that is watched is cut off with the old master, whose host is gone: the others
@@ -299,13 +349,6 @@ static void test_the_connection_that_finds_another_server_is_used(void **state) 
     hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(named);
-}
-
-static int64_t questions(void) {
-    int64_t sum = 0;
-    for (int i = 0; i < 3; i++)
-        sum += sim_redis_calls(servers_sentinel(i), "sentinel|master");
-    return sum;
 }
 
 /* Each connection that is tried again would ask them all, three of them some forty times. */
@@ -411,6 +454,9 @@ int main(int count, char **words) {
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),
         TEST(test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one),
+        TEST(test_a_client_that_is_far_from_its_sentinels_reaches_the_master),
+        TEST(test_a_sentinel_is_told_the_password_once_for_each_connection),
+        TEST(test_a_sentinel_may_refuse_to_tell_the_epoch_alone),
         TEST(test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_others),
         TEST(test_a_subscription_at_another_server_is_found_out),
         TEST(test_the_connection_that_finds_another_server_is_used),

@@ -70,6 +70,7 @@ static inline int64_t connects(void) {
 typedef struct relay {
     fake door;
     int port;
+    int server_port;   /* of the servers; 0: 6379 */
     _Atomic int host;  /* of the server to which connections lead */
     _Atomic int once;  /* and the next one; or 0 */
     _Atomic int bytes; /* the most at once, 100 ms apart; 0: no limit */
@@ -86,7 +87,8 @@ static inline void relay_talk(void *of, int fd) {
     relay *way = of;
     int server = socket(AF_INET, SOCK_STREAM, 0);
     int host = atomic_exchange(&way->once, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(6379)};
+    int port = way->server_port != 0 ? way->server_port : 6379;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     address.sin_addr.s_addr =
         htonl(0x0a000000u + (uint32_t)(host != 0 ? host : atomic_load(&way->host)));
     if (connect(server, (struct sockaddr *)&address, sizeof address) != 0)
