@@ -479,7 +479,7 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
 static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     hf_sentinel sentinel;
     hf_address master;
-    int64_t epoch, deadline = hf_after(hf_now(), discovery->connect_ms);
+    int64_t epoch, tried = 0, deadline = hf_after(hf_now(), discovery->connect_ms);
     if (hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, &sentinel) != HF_OK)
         return false;
     bool answered = false;
@@ -497,8 +497,10 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (!believed)
             break;
         answered = true;
-        /* A server that lets no client in, because it is full, say, is not stormed by a fleet. */
-        again_ms = met ? 0 : hf_backoff(again_ms, ASK_AGAIN_MS, ASK_MS);
+        /* A server that lets no client in, because it is full, say, is not stormed by a fleet. The
+         * one of another failover is tried soon again. */
+        again_ms = met ? 0 : hf_backoff(epoch == tried ? again_ms : 0, ASK_AGAIN_MS, ASK_MS);
+        tried = epoch;
         status = hf_sentinel_wait(&sentinel, met ? ASK_MS : again_ms);
     }
     set_watched(discovery, NULL);

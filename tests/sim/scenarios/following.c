@@ -388,6 +388,30 @@ static void test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often(vo
     hf_lock_close(lock);
 }
 
+static void hang_up(int fd) { (void)fd; }
+
+static void all_name(const fake *server, int64_t epoch) {
+    for (int i = 0; i < 3; i++)
+        sim_sentinel_switch(servers_sentinel(i), "127.0.0.1", server->port, epoch);
+}
+
+/* H228 */
+static void test_a_second_new_master_is_tried_as_often_as_the_first(void **state) {
+    fake first, second;
+    (void)state;
+    fake_start(&first, hang_up);
+    fake_start(&second, hang_up);
+    all_name(&first, 200);
+    sleep_ms(6000); /* it is tried once a second by now */
+    int before = atomic_load(&first.accepted);
+    assert_in_range(before, 7, 10);
+    all_name(&second, 300);
+    sleep_ms(550); /* 100, 200 and 400 ms after each other */
+    assert_int_equal(atomic_load(&second.accepted), 3);
+    fake_stop(&first);
+    fake_stop(&second);
+}
+
 /* ---------------------------------------------------------------- Replicas */
 
 /* The claim that waits for the replicas learns that the lock has several holds. */
@@ -462,6 +486,7 @@ int main(int count, char **words) {
         TEST(test_the_connection_that_finds_another_server_is_used),
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
         TEST(test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often),
+        TEST(test_a_second_new_master_is_tried_as_often_as_the_first),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
     return RUN_TESTS(tests, count, words);
