@@ -130,7 +130,7 @@ static void test_what_is_no_lock_is_not_listed(void **state) {
             *free = open_lock(ben, "alone", NULL, NULL);
     assert_status(hf_lock_acquire_start(waits, NULL, 0, 60000, NULL, 1), HF_OK);
     assert_soon(NUMBER("EXISTS {a-string}a-string:hf1:q") == 1);
-    TELL("ZADD {alone}alone:hf1:q 1 m"); /* of a free lock */
+    TELL("ZADD {alone}alone:hf1:q 2 m"); /* of a free lock */
     assert_string_equal(listed("a*"), "a-string alone ");
     hf_locks *locks = walk(ben, "a-string");
     hf_lock_info info = {.size = sizeof info};
@@ -243,7 +243,7 @@ static void test_a_pattern_matches_a_name_and_its_queue_alike(void **state) {
         found[i] = listed(patterns[i]); /* matched by the server */
     for (int i = 0; i < 10; i++) {
         give_back(holds[i], HF_OK);
-        TELL("ZADD {q%d}q%d:hf1:q 1 m", i, i);
+        TELL("ZADD {q%d}q%d:hf1:q 2 m", i, i);
     }
     for (size_t i = 0; i < COUNT(patterns); i++) {
         print_message("%s: %s\n", patterns[i], found[i]);

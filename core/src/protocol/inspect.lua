@@ -74,6 +74,9 @@ if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters, {}, 0,
 local queued = pcall('ZCARD', Q)
 if type(queued) == 'table' then queued = 0 end
 if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end
+-- A hold of several masters that misses this one stands first in its queue, and does not wait for the lock.
+local holding = queued > 0 and call('ZCOUNT', Q, 1, 1) or 0
+queued, skip = queued - holding, skip + holding
 local members = most > 0 and queued > 0 and call('ZRANGE', Q, skip, skip + most - 1, 'WITHSCORES') or {}
 for i = 1, #members, 2 do
   local m = members[i]

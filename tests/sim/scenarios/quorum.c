@@ -2029,6 +2029,40 @@ static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
     hf_lock_close(bens);
 }
 
+/* It stands first in the line of the master that misses it, but has the lock. */
+static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock_info info = {.size = sizeof info};
+    hf_view *view;
+    hf_lock_waiter one = {.size = sizeof one};
+    (void)state;
+    hf_hold *hold = acquire(anns);
+    waiter *w = waiter_start(bens, 20000);
+    sleep_ms(1000);
+    servers_command(0, "DEL k");
+    servers_command(0, "SET k other");
+    assert_status(hf_hold_check(hold), HF_OK);
+    sleep_ms(2000); /* both stand there */
+    assert_status(hf_lock_inspect(anns, 0, &info, &view), HF_OK);
+    assert_int_equal(info.waiters, 0);
+    hf_view_close(view);
+    hf_locks *locks;
+    assert_status(hf_locks_open(ann, NULL, 0, NULL, &locks), HF_OK);
+    assert_status(hf_locks_next(locks, &info, &view), HF_OK);
+    assert_int_equal(info.waiters, 1);
+    assert_int_equal(hf_view_waiters(view), 1);
+    assert_status(hf_view_waiter(view, 0, &one), HF_OK);
+    assert_in_range(one.waited_ms, 2000, 10000);
+    hf_view_close(view);
+    hf_locks_close(locks);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    servers_command(0, "DEL k");
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* One that is wrong is no reason to take the others for away. */
 static void test_a_ping_is_answered_by_a_majority(void **state) {
     hf_client *cat;
@@ -2216,6 +2250,7 @@ int main(int count, char **words) {
         TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
+        TEST(test_who_holds_it_is_not_shown_as_waiting),
     };
     return RUN_TESTS(tests, count, words);
 }
