@@ -369,8 +369,8 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->office = at;
         ballot->head_at = 0;
         ballot->rounds = 0;
-        if (ballot->score == 0) /* those who came later stand behind its fence */
-            ballot->score = of->hold->fence;
+        if (ballot->score == 0)
+            ballot->score = of->hold->score;
         ask_all(ballot);
     } else if (in_line && !ballot->asks) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));

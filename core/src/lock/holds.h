@@ -50,6 +50,7 @@ struct hf_hold {
     struct hf_ballot *ballot;      /* of several masters: whose votes it stands on; or NULL */
     struct hf_hold *beside;        /* the next one that does */
     int64_t vote_floor;            /* of a vote: its fence lies above this */
+    int64_t score;                 /* of a vote: its place in line; or later, for a place unknown */
     struct hf_once *once;          /* of one whose call is made once; or NULL */
     bool nests;                    /* reentrant, and not alone: hf_table_new_id_locked() */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */

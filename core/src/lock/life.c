@@ -68,6 +68,7 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
     hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;
     hold->waited = op->score > 0 || pushed; /* a message may be faster than the answer */
+    hold->score = op->score > 0 ? op->score : fence;
     if (op->queue != NULL)
         hf_waiting_handed_on_locked(hold->client, hold->names, hold->waited ? began_at : 0);
     tell_nesting(op);

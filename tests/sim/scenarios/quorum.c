@@ -2063,6 +2063,35 @@ static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
     hf_lock_close(bens);
 }
 
+/* The first master lets the first in before its client has looked how it stands there. */
+static void test_who_is_let_in_at_once_keeps_its_place(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    for (int n = 0; n < 5; n++) {
+        waiter *waiters[2];
+        hf_hold *hold = acquire(anns);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        for (int i = 0; i < 2; i++) {
+            waiters[i] = waiter_start_as(bens, text("owner %d", i), 120000);
+            sleep_ms(40);
+        }
+        servers_command(0, "DEL k");
+        assert_status(hf_hold_check(hold), HF_OK);
+        assert_soon(!has_votes(hold, COUNT_OF_MASTERS));
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        give_back(hold, HF_OK);
+        for (int i = 0; i < 2; i++) {
+            waiter_join(waiters[i], HF_OK);
+            assert_true(hf_hold_fence(waiters[i]->hold) > last_fence);
+            last_fence = hf_hold_fence(waiters[i]->hold);
+            give_back(waiters[i]->hold, HF_OK);
+        }
+        assert_soon(is_free_everywhere());
+    }
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* One that is wrong is no reason to take the others for away. */
 static void test_a_ping_is_answered_by_a_majority(void **state) {
     hf_client *cat;
@@ -2251,6 +2280,7 @@ int main(int count, char **words) {
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
         TEST(test_who_holds_it_is_not_shown_as_waiting),
+        TEST(test_who_is_let_in_at_once_keeps_its_place),
     };
     return RUN_TESTS(tests, count, words);
 }
