@@ -334,10 +334,13 @@ static void doubted(void *context, hf_status status) {
     if (ballot == NULL)
         return;
     ballot->doubts = false;
-    if (still_stands(ballot) && status == HF_OK)
-        ask_missing(ballot, hf_now());
-    else if (status == HF_ELOST)
+    bool stands = still_stands(ballot);
+    if (status == HF_ELOST)
         lose_all(ballot, HF_CAUSE_GONE);
+    else if (stands && status == HF_OK)
+        ask_missing(ballot, hf_now());
+    else if (stands) /* what is not renewed has no next look */
+        plan_join(ballot);
 }
 
 /* A master does not know a vote any more. It may have come back empty; but a break may be under
@@ -349,7 +352,7 @@ static void doubt(struct hf_ballot *ballot) {
     ballot->doubts = true;
     hf_round_kind kind = is_renewed(ballot) ? HF_ROUND_RENEW : HF_ROUND_LOOK;
     if (hf_votes_poll(ballot->holds, kind, 0, doubted, ballot->holds) != HF_OK)
-        ballot->doubts = false; /* no memory: the next look joins */
+        doubted(ballot->holds, HF_ENOMEM);
 }
 
 void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion) {

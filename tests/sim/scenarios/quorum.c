@@ -2092,6 +2092,22 @@ static void test_who_is_let_in_at_once_keeps_its_place(void **state) {
     hf_lock_close(bens);
 }
 
+/* One master has forgotten it, and another does not say whether it has. No timer renews it. */
+static void test_a_vote_is_asked_for_again_though_others_do_not_answer(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 25000, HF_OFF);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    servers_command(0, "DEL k");
+    set_fault(1, PAUSED, true);
+    hf_hold_check(hold);
+    sleep_ms(5000);
+    set_fault(1, PAUSED, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS) && is_at(0, "k"));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* One that is wrong is no reason to take the others for away. */
 static void test_a_ping_is_answered_by_a_majority(void **state) {
     hf_client *cat;
@@ -2281,6 +2297,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
         TEST(test_who_holds_it_is_not_shown_as_waiting),
         TEST(test_who_is_let_in_at_once_keeps_its_place),
+        TEST(test_a_vote_is_asked_for_again_though_others_do_not_answer),
     };
     return RUN_TESTS(tests, count, words);
 }
