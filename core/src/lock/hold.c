@@ -644,9 +644,13 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 
 /* -------------------------------------------------------- Several masters */
 
-/* One is asked again, with a floor. */
+/* One is asked again, with a floor. What is lost is not: its id may not be dead, and its master
+ * would begin it anew. */
 static hf_status begin_confirmation(operation *mine) {
     hf_ask ask = hf_hold_ask(mine->hold);
+    int state = hf_hold_state_now(mine->hold, hf_now());
+    if (state != HF_STATE_HELD)
+        return hf_hold_explain_state(mine->hold, state, HF_HOW_LOST);
     mine->hold->out++;
     hf_request_acquire(mine->request, mine->hold->names, &ask, 1, mine->floor);
     return HF_OK;
@@ -694,8 +698,7 @@ hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
                       .begin = begin_confirmation,
                       .answered = was_confirmed,
                       .floor = floor};
-    hf_status status = check_held(hold);
-    return status == HF_OK ? perform(&mine, op) : status;
+    return perform(&mine, op);
 }
 
 /* What a majority of its votes has come to. */
