@@ -450,7 +450,7 @@ typedef struct hf_stats {
     int64_t finished_done, finished_failed, finished_unknown, finished_retry, finished_unkept;
     /** Holds lost before a release, by HF_CAUSE_*. */
     int64_t lost_expired, lost_unreachable, lost_gone;
-    /** Renewals by the client's own thread; each claim of a grant counts as one. */
+    /** Renewals by the client's own thread, at all masters as one; a claim of a grant is one. */
     int64_t renewed;
     /** How often the alarm was raised: HF_KIND_ALARM. */
     int64_t alarms;

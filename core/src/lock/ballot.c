@@ -70,7 +70,6 @@ static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explaine
     hf_op *op = ballot->op;
     hf_error error = *hf_error_last();
     op->ballot = NULL;
-    op->hold->terms.counting.tally->stats.waiting -= ballot->waited;
     hf_votes_free(ballot, HF_PARTING_BACK);
     hf_error_set(&error);
     if (explained)
@@ -138,8 +137,7 @@ static int64_t recheck_after(int64_t ms) {
 
 static void line_up(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
-    ballot->like->terms.counting.tally->stats.waiting += !ballot->waited;
-    ballot->waited = true;
+    hf_op_waits_locked(ballot->op);
     ballot->head_at = 0;
     if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */
         ballot->score = hf_op_score(ballot->line->hold->client, hf_call_number(ballot->line));
@@ -212,7 +210,8 @@ static void came_to_nothing(struct hf_ballot *ballot) {
 /* Others wait at the first master, and have just been let in there: to take a majority behind their
  * back would let a busy caller overtake them for ever. */
 static bool stands_back(const struct hf_ballot *ballot) {
-    return !ballot->waited && ballot->op->timeout_ms != 0 && ballot->votes[ballot->office].refuses;
+    return !ballot->op->waits && ballot->op->timeout_ms != 0 &&
+           ballot->votes[ballot->office].refuses;
 }
 
 static void won(struct hf_ballot *ballot) {
@@ -232,9 +231,9 @@ static void won(struct hf_ballot *ballot) {
     hf_call_abandon(&ballot->line);
     ballot->asks = false;
     hf_votes_stand(ballot, deadline);
-    hold->waited = ballot->waited;
+    hold->waited = op->waits;
     op->done_at = now;
-    hf_waiting_handed_on_locked(ballot->client, hold->names, ballot->waited ? now : 0);
+    hf_waiting_handed_on_locked(ballot->client, hold->names, op->waits ? now : 0);
     hf_op_finish_locked(op, HF_OK);
 }
 

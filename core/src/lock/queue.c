@@ -190,6 +190,11 @@ bool hf_op_equip_locked(hf_op *op) {
     return false;
 }
 
+void hf_op_waits_locked(hf_op *op) {
+    op->hold->terms.counting.tally->stats.waiting += !op->waits;
+    op->waits = true;
+}
+
 bool hf_op_enter_locked(hf_op *op) {
     hf_client *client = hf_op_client(op);
     hf_queue *queue = hf_op_equip_locked(op) ? make_queue(client, op->hold->names) : NULL;
@@ -200,7 +205,7 @@ bool hf_op_enter_locked(hf_op *op) {
     put_id(op);
     op->owner = owner_bucket(op->hold);
     client->waiting->owners[op->owner]++;
-    op->hold->terms.counting.tally->stats.waiting++;
+    hf_op_waits_locked(op);
     join_link(op, queue->channel->link);
     return true;
 }
@@ -208,11 +213,12 @@ bool hf_op_enter_locked(hf_op *op) {
 void hf_op_leave_locked(hf_op *op) {
     hf_client *client = hf_op_client(op);
     hf_queue *queue = op->queue;
+    op->hold->terms.counting.tally->stats.waiting -= op->waits;
+    op->waits = false;
     if (queue == NULL)
         return;
     take_id(op);
     op->queue = NULL;
-    op->hold->terms.counting.tally->stats.waiting--;
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
     client->waiting->owners[op->owner]--;

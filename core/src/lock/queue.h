@@ -12,6 +12,8 @@
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now));
 void hf_waiting_end(hf_client *client);
 
+/* Count the op as waiting, until it ends. */
+void hf_op_waits_locked(hf_op *op);
 /* Put the op into its lock's queue, where its grant finds it. False: no memory, or no descriptor
  * to wake its thread. */
 bool hf_op_enter_locked(hf_op *op);

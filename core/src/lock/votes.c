@@ -70,6 +70,16 @@ static void share_renewal(const struct hf_ballot *ballot) {
     }
 }
 
+/* Count a renewal when the masters' renewals together, each at its own time, have moved the
+ * deadline on by what one moves it: a third of the lease, less up to an eighth. */
+static void count_renewal(struct hf_ballot *ballot, int64_t deadline) {
+    bool renewed = deadline >= hf_after(ballot->renewed_to, ballot->lease_ms * 2 / 7);
+    for (hf_hold *hold = ballot->holds; renewed && hold != NULL; hold = hold->beside)
+        hold->terms.counting.tally->stats.renewed += hold->terms.renew;
+    if (renewed || deadline < ballot->renewed_to)
+        ballot->renewed_to = deadline;
+}
+
 /* Take over what the votes say now, which their own clients renew. A hold that was once seen to
  * have ended is lost, whatever they say later. lengthens: the caller has asked for more. */
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
@@ -83,6 +93,10 @@ static void refresh(struct hf_ballot *ballot, bool lengthens) {
         before = ballot->counted_at; /* what has ended since has an end, which says why */
     } else if (lengthens || is_renewed(ballot)) {
         ballot->most = deadline;
+        if (lengthens)
+            ballot->renewed_to = deadline;
+        else
+            count_renewal(ballot, deadline);
     }
     deadline = hf_earlier(deadline, ballot->most);
     for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
@@ -397,7 +411,7 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
     hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
     hold->ballot = ballot;
     ballot->holds = hold;
-    hold->terms.counting.tally->stats.waiting -= ballot->waited;
+    ballot->renewed_to = deadline;
     ballot->op->ballot = NULL;
     ballot->op = NULL;
     ballot->timer.fire = join_due;

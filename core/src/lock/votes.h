@@ -45,7 +45,6 @@ struct hf_ballot {
         HF_LATE, /* the time is up, and the line is left just now */
         HF_LAST  /* and this is the last round */
     } time;
-    bool waited; /* it has stood in line */
     hf_call *line;
     int64_t recheck_at; /* in line, all masters are tried again then */
     int64_t score;      /* its first place in a line; 0: not known */
@@ -57,6 +56,7 @@ struct hf_ballot {
     int64_t join_ms; /* how long after the last time it asks for missing votes */
     int64_t most;    /* votes that join make no hold last longer that is not renewed */
     int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */
+    int64_t renewed_to; /* its deadline when a renewal was last counted */
 };
 
 static inline hf_master *hf_votes_master(const struct hf_ballot *ballot, size_t at) {

@@ -2185,7 +2185,7 @@ static hf_stats stats_of(hf_client *client) {
 }
 
 /* The masters' clients do that, each for a vote; but the caller counts its own. */
-static void test_what_waits_and_connects_is_counted(void **state) {
+static void test_what_waits_renews_and_connects_is_counted(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 2000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns);
     waiter *waiters[3];
@@ -2196,6 +2196,10 @@ static void test_what_waits_and_connects_is_counted(void **state) {
     assert_soon(stats_of(ben).waiting == 2);
     waiter_join(waiters[0], HF_ETIMEOUT);
     assert_true(stats_of(ann).connections >= COUNT_OF_MASTERS);
+    int64_t renewed = stats_of(ann).renewed;
+    sleep_ms(20000); /* each two thirds of a second, or an eighth sooner */
+    assert_in_range(stats_of(ann).renewed - renewed, 25, 36);
+    assert_int_equal(stats_of(ben).renewed, 0);
     give_back(hold, HF_OK);
     assert_soon(atomic_load(&waiters[1]->done) || atomic_load(&waiters[2]->done));
     size_t first = atomic_load(&waiters[1]->done) ? 1 : 2;
@@ -2289,7 +2293,7 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
-        TEST(test_what_waits_and_connects_is_counted),
+        TEST(test_what_waits_renews_and_connects_is_counted),
         TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
