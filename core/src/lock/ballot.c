@@ -1,5 +1,7 @@
 #include "lock/ballot.h"
 
+#include <stdlib.h>
+
 #include "base/brake.h"
 #include "lock/acquire.h"
 #include "lock/life.h"
@@ -160,12 +162,28 @@ static void line_up(struct hf_ballot *ballot) {
 }
 
 static void time_is_up(struct hf_ballot *ballot) {
-    if (ballot->lacks && ballot->reached < majority_of(ballot))
+    if (ballot->lacks && ballot->reached < majority_of(ballot)) {
         end_ballot(ballot, hf_fail(HF_ENOMEM, "no memory"), true);
-    else if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot))
+    } else if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot)) {
         end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
-    else
-        end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
+    } else {
+        if (ballot->why != NULL)
+            hf_error_set(ballot->why);
+        end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
+                   ballot->why != NULL);
+    }
+}
+
+/* The time is up: only a majority's word shows that others kept the lock. */
+static void ask_at_last(struct hf_ballot *ballot) {
+    hf_call_abandon(&ballot->line);
+    ballot->time = HF_LAST;
+    if (ballot->asks)
+        step(ballot);
+    else if (can_spare_silent(ballot, hf_now(), true))
+        ask_all(ballot);
+    else /* others have one master, and no lock */
+        end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
 }
 
 /* The head of the line has no majority. */
@@ -210,7 +228,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
 /* Others wait at the first master, and have just been let in there: to take a majority behind their
  * back would let a busy caller overtake them for ever. */
 static bool stands_back(const struct hf_ballot *ballot) {
-    return !ballot->op->waits && ballot->op->timeout_ms != 0 &&
+    return !ballot->op->waits && ballot->op->timeout_ms != 0 && ballot->time == HF_IN_TIME &&
            ballot->votes[ballot->office].refuses;
 }
 
@@ -328,8 +346,8 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
             return;
         }
-        hf_call_abandon(&ballot->line);
-        ballot->time = HF_LAST; /* only a majority's word shows that others kept the lock */
+        ask_at_last(ballot);
+        return;
     }
     if (ballot->asks)
         step(ballot);
@@ -355,15 +373,16 @@ static void voted(hf_call *call, const hf_completion *completion) {
     } else if (held) {
         hf_vote_take(ballot, at, completion->hold);
     } else {
-        of->refuses = completion->status == HF_EBUSY;
+        if (!in_line)
+            of->refuses = completion->status == HF_EBUSY;
         ballot->lacks = ballot->lacks || completion->status == HF_ENOMEM;
     }
     if (in_line && completion->status == HF_ETIMEOUT) {
-        hf_status status = HF_ETIMEOUT;
-        hf_error_set(&completion->error);
-        if (!can_spare_silent(ballot, hf_now(), true)) /* others have one master, and no lock */
-            status = hf_masters_explain(ballot->client, ballot->like->names);
-        end_ballot(ballot, status, true);
+        if (ballot->why == NULL)
+            ballot->why = malloc(sizeof *ballot->why);
+        if (ballot->why != NULL)
+            *ballot->why = completion->error;
+        ask_at_last(ballot);
     } else if (in_line && held) {
         ballot->office = at;
         ballot->head_at = 0;

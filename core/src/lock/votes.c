@@ -157,6 +157,7 @@ void hf_votes_free(struct hf_ballot *ballot, hf_parting how) {
     hf_timer_unreserve(&client->timers);
     hf_list_remove(&ballot->item);
     hf_hold_drop(ballot->like);
+    free(ballot->why);
     free(ballot);
 }
 

@@ -46,6 +46,7 @@ struct hf_ballot {
         HF_LAST  /* and this is the last round */
     } time;
     hf_call *line;
+    hf_error *why;      /* its master's last word: who has the lock; NULL: it has said none */
     int64_t recheck_at; /* in line, all masters are tried again then */
     int64_t score;      /* its first place in a line; 0: not known */
     int64_t head_at;    /* it came to the head of the line then; 0: it has not */

@@ -2029,6 +2029,43 @@ static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
     hf_lock_close(bens);
 }
 
+/* The others are free, and a majority; the time is too short to ask them again by chance. */
+static void test_another_library_s_key_on_the_first_master_ends_no_wait(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold;
+    (void)state;
+    servers_command(0, "SET k other");
+    for (int n = 0; n < 30; n++) {
+        assert_status(hf_lock_acquire(lock, n % 3 == 0 ? 1 : n % 3 == 1 ? 30 : 500, &hold), HF_OK);
+        give_back(hold, HF_OK);
+    }
+    servers_command(0, "DEL k");
+    hf_lock_close(lock);
+}
+
+/* All have refused it once; then its holder lets go, of which the first master tells nothing. */
+static void test_what_most_masters_have_again_is_not_told_as_held(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    servers_command(0, "SET k other");
+    for (int n = 0; n < 5; n++) {
+        sleep_ms(2000); /* the wait of before is forgotten */
+        hf_hold *hold = acquire(bens);
+        waiter *w = waiter_start(anns, 400);
+        sleep_ms(100);
+        give_back(hold, HF_OK);
+        waiter_join(w, HF_OK);
+        give_back(w->hold, HF_OK);
+    }
+    servers_command(0, "DEL k");
+    hf_hold *hold = acquire(bens), *other;
+    assert_status(hf_lock_acquire(anns, 100, &other), HF_ETIMEOUT);
+    assert_non_null(strstr(hf_error_message(), "at last by "));
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* It stands first in the line of the master that misses it, but has the lock. */
 static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
@@ -2298,10 +2335,12 @@ int main(int count, char **words) {
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
-        TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
+        TEST(test_another_library_s_key_on_the_first_master_ends_no_wait),
+        TEST(test_what_most_masters_have_again_is_not_told_as_held),
         TEST(test_who_holds_it_is_not_shown_as_waiting),
         TEST(test_who_is_let_in_at_once_keeps_its_place),
         TEST(test_a_vote_is_asked_for_again_though_others_do_not_answer),
+        TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
     };
     return RUN_TESTS(tests, count, words);
 }
