@@ -24,7 +24,8 @@
 #define HEAD_MS 64
 #define HEAD_ROUNDS 8
 #define HEAD_MAX_MS 1000
-/* A try that has the first master's vote asks so often again, within this. */
+/* A try that has the first master's vote, or a majority without it, asks so often again, within
+ * this. */
 #define TRY_ROUNDS 3
 #define TRY_MS 50
 /* And looks so often whether that master is still up. */
@@ -207,11 +208,14 @@ static void go_on_as_head(struct hf_ballot *ballot) {
     line_up(ballot);
 }
 
+static bool may_try_again(const struct hf_ballot *ballot) {
+    return ballot->rounds <= TRY_ROUNDS && hf_now() < hf_after(ballot->op->since, TRY_MS);
+}
+
 /* No majority can say yes any more. */
 static void came_to_nothing(struct hf_ballot *ballot) {
     bool first = ballot->votes[ballot->office].hold != NULL, tries = ballot->op->timeout_ms == 0;
-    bool again = first && ballot->rounds <= TRY_ROUNDS && ballot->reached >= majority_of(ballot) &&
-                 hf_now() < hf_after(ballot->op->since, TRY_MS);
+    bool again = first && ballot->reached >= majority_of(ballot) && may_try_again(ballot);
     ballot->asks = false;
     if (ballot->time == HF_LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
         time_is_up(ballot);
@@ -228,8 +232,9 @@ static void came_to_nothing(struct hf_ballot *ballot) {
 /* Others wait at the first master, and have just been let in there: to take a majority behind their
  * back would let a busy caller overtake them for ever. */
 static bool stands_back(const struct hf_ballot *ballot) {
-    return !ballot->op->waits && ballot->op->timeout_ms != 0 && ballot->time == HF_IN_TIME &&
-           ballot->votes[ballot->office].refuses;
+    return !ballot->op->waits && ballot->time == HF_IN_TIME &&
+           ballot->votes[ballot->office].refuses &&
+           (ballot->op->timeout_ms != 0 || may_try_again(ballot));
 }
 
 static void won(struct hf_ballot *ballot) {
@@ -243,7 +248,10 @@ static void won(struct hf_ballot *ballot) {
             hf_waiting_handed_on_locked(ballot->client, hold->names, now);
         }
         hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_BACK);
-        came_to_nothing(ballot);
+        if (!ended && op->timeout_ms == 0)
+            pause_for(ballot, INT64_C(1) << ballot->rounds);
+        else
+            came_to_nothing(ballot);
         return;
     }
     hf_call_abandon(&ballot->line);

@@ -1755,6 +1755,49 @@ static void test_who_reaches_other_masters_shares_one_that_decides(void **state)
     hf_lock_close(lock);
 }
 
+static void *wait_far_away(void *unused) {
+    hf_client *cat;
+    hf_hold *hold;
+    hf_lock *lock = lock_elsewhere(20000, &cat);
+    (void)unused;
+    servers_command(1, "SET waits 1");
+    if (hf_lock_acquire(lock, 60000, &hold) != HF_OK)
+        sim_wrong("no hold far away: %s", hf_error_message());
+    servers_command(1, "SET over 1");
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(cat);
+    return NULL;
+}
+
+/* The next try is behind each release, and nearer to the masters than who is let in. */
+static void test_tries_do_not_pass_who_waits_far_away(void **state) {
+    enum { FAR = 4 };
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    for (int i = 0; i < COUNT_OF_MASTERS; i++) {
+        sim_distance(HERE, servers_host(i), (i == 0 ? 100 : 200) * SIM_US);
+        sim_distance(FAR, servers_host(i), 3 * SIM_MS);
+    }
+    hf_hold *hold = acquire(lock);
+    sim_spawn("far", FAR, wait_far_away, NULL);
+    assert_soon(is_at(1, "waits"));
+    sleep_ms(500);
+    for (int64_t until = now_ms() + 3000; !is_at(1, "over");) {
+        assert_true(now_ms() < until);
+        if (hold != NULL)
+            give_back(hold, HF_OK);
+        if (hf_lock_acquire(lock, 0, &hold) == HF_OK)
+            sleep_ms(200);
+        else
+            usleep(1000);
+    }
+    if (hold != NULL)
+        give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* Of its client's threads, for longer than a lease: of those that renew votes only the vote of one
  * master ends, and the thread that counts the votes is not needed for them to stand. */
 static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
@@ -2319,6 +2362,7 @@ int main(int count, char **words) {
         TEST(test_another_library_s_key_on_most_masters_is_a_lock_that_is_held),
         TEST(test_another_library_s_key_on_one_master_stops_nobody),
         TEST(test_who_reaches_other_masters_shares_one_that_decides),
+        TEST(test_tries_do_not_pass_who_waits_far_away),
         TEST(test_no_thread_that_stands_still_loses_a_hold),
         TEST(test_no_extension_outlasts_the_quarantine),
         TEST(test_an_extension_that_is_late_asks_for_an_end),
