@@ -480,6 +480,7 @@ void rules_lose(int64_t ns) {
     lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
     for (size_t i = 0; i < LOCKS; i++) {
         locks[i].done.at = locks[i].kept.at = locks[i].call.fence = 0;
+        locks[i].head[0] = '\0'; /* another queue is there */
         if (ns > 0)
             locks[i].reverted = locks[i].highest;
         if (stepped_back && !servers_independent())

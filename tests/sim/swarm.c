@@ -128,8 +128,6 @@ static void draw_faults(swarm *s) {
     /* What leaves locks that cannot be ended is for locks that end. */
     if (s->work.endless)
         s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = s->work.abandons = 0;
-    if (s->work.endless && s->deployment == SENTINELS)
-        s->weights[PROMOTE] = 0; /* a failover may lose a release */
     s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
 }
 
@@ -158,7 +156,7 @@ swarm swarm_draw(uint64_t seed, const char *only) {
     s.hosts = 1 + (int)draw(3);
     s.processes = 1 + (int)draw(PROCESSES - 2);
     s.memory = maybe(10);
-    s.deployment = maybe(60) ? ONE_SERVER : maybe(50) ? SENTINELS : CLUSTER;
+    deployment first = s.deployment = maybe(60) ? ONE_SERVER : maybe(50) ? SENTINELS : CLUSTER;
     draw_world(&s);
     draw_work(&s);
     draw_faults(&s);
@@ -177,6 +175,12 @@ swarm swarm_draw(uint64_t seed, const char *only) {
         }
     if (only != NULL && strcmp(only, "calm") == 0)
         s.fault_every_ns = 0;
+    if (s.deployment != SENTINELS)
+        s.work.replicated = 0;
+    else if (first != SENTINELS)
+        s.work.replicated = share(0.3);
+    if (s.work.endless && s.deployment <= SENTINELS)
+        s.weights[PROMOTE] = 0; /* it may lose a release */
     return s;
 }
 
@@ -321,12 +325,26 @@ static void step_one(int server) {
     sim_trace("the clock of server %d is %.3f s off", servers_host(server), (double)clock / 1e9);
 }
 
+/* A server comes back with what it had a while ago; no fault does so in a kind world. */
+static void loses_some(void *unused) {
+    (void)unused;
+    if (over)
+        return;
+    judge_excuse(NULL);
+    rules_lose(work.longest_ms * SIM_MS); /* what comes back ends with its lease */
+}
+
 static void cause(fault what) {
     int host = client_host(), which = any_process(), server = servers_any();
     int server_host = servers_host(server);
     void *it = (void *)(intptr_t)server;
     sim_process *process = processes[which];
     sim_trace("fault: %s", fault_names[what]);
+    /* Between servers replicas get nothing; or programs do not reach a sentinel. */
+    if (now_drawn.deployment == SENTINELS && sim_chance(0.2))
+        host = servers_host(servers_any());
+    else if (now_drawn.deployment == SENTINELS && sim_chance(0.2))
+        server_host = SENTINEL_HOSTS + (int)sim_random(3);
     switch (what) {
     case CUT:
         sim_cut(server_host, host, sim_chance(0.5) ? 1 : 0.3);
@@ -420,13 +438,17 @@ static void cause(fault what) {
         sim_at(sim_now() + duration(), may_grow, process);
         break;
     case PROMOTE:
-        if (servers_independent()) {
+        if (servers_independent() || now_drawn.deployment == ONE_SERVER) {
             int64_t down_ns = duration(), later_ns = duration();
-            rules_lose(0);
+            if (servers_independent())
+                rules_lose(0);
+            else
+                sim_at(sim_now() + later_ns, loses_some, NULL); /* just before it comes back */
             rules_return(later_ns + down_ns);
             servers_restore(server, later_ns, down_ns);
         } else if (now_drawn.deployment == SENTINELS) {
             judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
+            rules_lose(work.longest_ms * SIM_MS); /* a replica that is behind has what had ended */
             servers_fail_over(sim_chance(0.5));
         } else {
             servers_move_slot(work_key());

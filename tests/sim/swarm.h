@@ -26,7 +26,7 @@ typedef enum {
     DEAF,     /* the user may not use channels, for a while */
     UNHEARD,  /* the server ends all subscriptions */
     NAMELESS, /* names are not found, for a while */
-    PROMOTE,  /* a replica takes the master's place; or a slot of a cluster moves */
+    PROMOTE,  /* a replica takes the master's place, or old data do; or a slot of a cluster moves */
     FOREIGN,  /* another library takes a free lock, for a while or for ever */
     SCARCE,   /* a process gets no more descriptors and threads, for a while */
     FAULTS
