@@ -366,7 +366,7 @@ void judge_excuse(const char *key) {
             excuse(b);
     if (key == NULL) {
         all_excused = all_excused > sim_now() ? all_excused : sim_now();
-        rules_lose(0);
+        rules_lose(NULL, 0);
         return;
     }
     for (size_t i = 0; i < excuse_count; i++)
@@ -383,7 +383,7 @@ void judge_excuse(const char *key) {
 void judge_excuse_for(int64_t ns) {
     judge_excuse(NULL);
     all_excused = sim_now() + ns;
-    rules_lose(ns);
+    rules_lose(NULL, ns);
 }
 
 /* ------------------------------------------------------------------ Calls */

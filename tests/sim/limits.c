@@ -42,7 +42,7 @@ static pool *pool_named(const char *key) {
 
 /* Is it known what was in force since then? */
 static bool is_known(const pool *p, int64_t began) {
-    return p->unknown < began && !rules_lost_since(began);
+    return p->unknown < began && !rules_lost_since(p->key, began);
 }
 
 /* The one after it that was in force since then; NULL: the first of these. */
@@ -80,7 +80,7 @@ void limits_look(int server, const sim_bytes *words, size_t count) {
     const limit *was = &p->limits[p->count - 1];
     limit is = {.at = sim_now()};
     int64_t last = store_last(key), weight;
-    bool lost = rules_lost_since(p->seen);
+    bool lost = rules_lost_since(key, p->seen);
     p->unknown = lost ? sim_now() : p->unknown;
     store_limit(key, &is.permits, &is.per_ms);
     if (is.permits != was->permits || is.per_ms != was->per_ms) {

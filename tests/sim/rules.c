@@ -45,7 +45,8 @@ typedef struct lock_of {
     } unknown[8]; /* holds of which no client knows */
     ring left;    /* on purpose */
     int several, asked;
-    int64_t taken;   /* when another library last took it, or tried to */
+    int64_t lost_at, lost_until; /* when data went last; until when what had ended may be back */
+    int64_t taken;               /* when another library last took it, or tried to */
     int64_t refused; /* up to this fence a release may have been refused, or not been made */
     bool deserted;   /* the close may not have reached the server */
     char head[600];  /* of its queue, and what the last fence was */
@@ -79,7 +80,7 @@ static bool has(const ring *all, int64_t fence) {
 }
 
 static lock_of locks[LOCKS];
-static int64_t lost_at, lost_until, forbidden_until, set_back;
+static int64_t forbidden_until, set_back;
 static int64_t orderly_at; /* by then what dead and abandoned clients left has ended */
 static bool killed, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
@@ -143,7 +144,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     lock_of *l = lock_named(key);
     int pid = sim_pid(sim_self());
     size_t self = (size_t)pid % PROCESSES;
-    bool split = sim_now() < lost_until; /* there may be two masters */
+    bool split = sim_now() < l->lost_until; /* there may be two masters */
     if (!shared && !split && !fences_may_fall() && fence < highest_at(l, began))
         sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
                   sim_name(sim_self()), (long long)fence, key, (long long)highest_at(l, began));
@@ -244,7 +245,7 @@ void rules_take(const char *key) { lock_named(key)->taken = sim_now(); }
 /* No grant of ours is without a new last fence. */
 void rules_busy(const char *key, int64_t free, int64_t began) {
     if (free >= 0 && free == rules_free(key) && lock_named(key)->taken < began &&
-        !rules_lost_since(began))
+        !rules_lost_since(key, began))
         sim_wrong("a try of %s is told that others hold it, and it was free: it has %s", key,
                   store_tell(key));
 }
@@ -252,7 +253,7 @@ void rules_busy(const char *key, int64_t free, int64_t began) {
 void rules_ended(const char *key, int64_t fence, int64_t began, const char *how) {
     /* No other hold has that fence. */
     bool alone = !servers_independent() && work.nested == 0 && !fences_may_fall();
-    if (alone && !rules_lost_since(began) && store_has(key, fence))
+    if (alone && !rules_lost_since(key, began) && store_has(key, fence))
         sim_wrong("a hold of %s with fence %lld is %s, and the server has it: %s", key,
                   (long long)fence, how, store_tell(key));
 }
@@ -395,7 +396,7 @@ void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms) {
 
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
-    if (fence < l->done.fence || sim_now() < lost_until || has(&l->said, fence))
+    if (fence < l->done.fence || sim_now() < l->lost_until || has(&l->said, fence))
         return;
     l->done.fence = fence;
     l->done.at = sim_now();
@@ -426,7 +427,7 @@ void rules_once(const char *key, int64_t fence, int64_t began) {
 
 void rules_calls(const char *key, int64_t fence, int64_t sent) {
     lock_of *l = lock_named(key);
-    if (lost_at >= sent || sim_now() < lost_until || has(&l->said, fence))
+    if (l->lost_at >= sent || sim_now() < l->lost_until || has(&l->said, fence))
         return;
     if (l->call.fence != 0 && sim_now() < l->call.until)
         sim_wrong("%lld calls for %s, and %lld has called, and no caller has said 'again'",
@@ -465,7 +466,7 @@ void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms
     bool crossed = l->kept.answered >= sent; /* another answer: their order is not known */
     l->kept.answered = sim_now();
     l->kept.at = 0;
-    if (crossed || lost_at >= sent || sim_now() < lost_until || has(&l->said, atoll(text)))
+    if (crossed || l->lost_at >= sent || sim_now() < l->lost_until || has(&l->said, atoll(text)))
         return;
     l->kept.at = sim_now();
     l->kept.until = sent + (ttl_ms - 1000) * SIM_MS;
@@ -474,21 +475,27 @@ void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms
 
 /* ------------------------------------------------------------------ World */
 
-void rules_lose(int64_t ns) {
-    forgot = true;
-    lost_at = sim_now();
-    lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
-    for (size_t i = 0; i < LOCKS; i++) {
-        locks[i].done.at = locks[i].kept.at = locks[i].call.fence = 0;
-        locks[i].head[0] = '\0'; /* another queue is there */
-        if (ns > 0)
-            locks[i].reverted = locks[i].highest;
-        if (stepped_back && !servers_independent())
-            locks[i].seen_count = 0;
-    }
+static void lose(lock_of *l, int64_t ns) {
+    int64_t until = sim_now() + ns;
+    l->lost_at = sim_now();
+    l->lost_until = l->lost_until > until ? l->lost_until : until;
+    l->done.at = l->kept.at = l->call.fence = 0;
+    l->head[0] = '\0'; /* another queue is there */
+    if (ns > 0)
+        l->reverted = l->highest;
+    if (stepped_back && !servers_independent())
+        l->seen_count = 0;
 }
 
-bool rules_lost_since(int64_t at) { return lost_until >= at; }
+void rules_lose(const char *key, int64_t ns) {
+    forgot = true;
+    if (key != NULL)
+        lose(lock_named(key), ns);
+    for (size_t i = 0; i < LOCKS && key == NULL; i++)
+        lose(&locks[i], ns);
+}
+
+bool rules_lost_since(const char *key, int64_t at) { return lock_named(key)->lost_until >= at; }
 
 void rules_step(bool back) {
     stepped = true;
@@ -510,7 +517,9 @@ void rules_begin(void) {
     limits_begin();
     servers_watch = hear_places;
     memset(locks, 0, sizeof locks);
-    lost_at = lost_until = forbidden_until = orderly_at = -1;
+    for (size_t i = 0; i < LOCKS; i++)
+        locks[i].lost_at = locks[i].lost_until = -1;
+    forbidden_until = orderly_at = -1;
     set_back = 0;
     killed = stepped = stepped_back = were_forbidden = false;
 }

@@ -8,13 +8,14 @@ void rules_begin(void);
 /* Faults have ended. killed: holders died, and what they left on the server ends by itself; later
  * by as much as clocks were set back. */
 void rules_kind(bool killed, int64_t back);
-/* Data may be gone, from now on for that time; and the servers' clocks have stepped. */
-void rules_lose(int64_t ns);
+/* Data of that lock (NULL: of any) may be gone, from now on for that time; and the servers' clocks
+ * have stepped. */
+void rules_lose(const char *key, int64_t ns);
 void rules_step(bool back);
 /* A master may come back with what had ended, within that time: it ends with its lease. */
 void rules_return(int64_t ns);
-/* May data have gone since that time? */
-bool rules_lost_since(int64_t at);
+/* May data of it have gone since that time? */
+bool rules_lost_since(const char *key, int64_t at);
 
 /* A hold of the process that runs, by a call that began then. permits: of all that share it. */
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);

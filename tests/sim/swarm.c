@@ -331,7 +331,7 @@ static void loses_some(void *unused) {
     if (over)
         return;
     judge_excuse(NULL);
-    rules_lose(work.longest_ms * SIM_MS); /* what comes back ends with its lease */
+    rules_lose(NULL, work.longest_ms * SIM_MS); /* what comes back ends with its lease */
 }
 
 static void cause(fault what) {
@@ -380,9 +380,12 @@ static void cause(fault what) {
         break;
     case EMPTY:
         if (servers_independent())
-            rules_lose(0);
-        else if (servers_is_master(server)) /* a replica has nothing that its master has not */
-            judge_excuse(NULL);
+            rules_lose(NULL, 0);
+        for (int i = 0; i < KEYS_MAX && !servers_independent(); i++)
+            if (servers_serves(server, keys[i])) { /* not a replica, and not another node */
+                judge_excuse(keys[i]);
+                rules_lose(keys[i], 0);
+            }
         servers_restart(server, false, duration());
         break;
     case FORGET:
@@ -441,14 +444,15 @@ static void cause(fault what) {
         if (servers_independent() || now_drawn.deployment == ONE_SERVER) {
             int64_t down_ns = duration(), later_ns = duration();
             if (servers_independent())
-                rules_lose(0);
+                rules_lose(NULL, 0);
             else
                 sim_at(sim_now() + later_ns, loses_some, NULL); /* just before it comes back */
             rules_return(later_ns + down_ns);
             servers_restore(server, later_ns, down_ns);
         } else if (now_drawn.deployment == SENTINELS) {
             judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
-            rules_lose(work.longest_ms * SIM_MS); /* a replica that is behind has what had ended */
+            rules_lose(NULL,
+                       work.longest_ms * SIM_MS); /* a replica that is behind has what had ended */
             servers_fail_over(sim_chance(0.5));
         } else {
             servers_move_slot(work_key());
