@@ -112,10 +112,15 @@ void once(program *p) {
     if (most_once(key) && often(0.2))
         look_at(key, lock);
     call c = judge_call("once");
+    int64_t free = rules_free(key, timeout);
     hf_status status = hf_once_begin(lock, timeout, most_once(key) ? &most : NULL, NULL, 0, &hold);
     sim_trace("once of %s (%lld ms): %s", key, (long long)timeout, hf_status_name(status));
     judge_answered(&c, bound_of(timeout, &options));
     p->ended[status]++;
+    if (is_held_by_others(status))
+        rules_busy(key, free, c.since);
+    if (status == HF_ETIMEOUT)
+        judge_timed_out(&c, timeout);
     if (status == HF_EMISMATCH)
         sim_wrong("%s", hf_error_message());
     if (status == HF_EOUTCOME) {
@@ -188,6 +193,7 @@ void acquire_for_owner(program *p) {
         return;
     hf_hold *hold = NULL;
     call c = judge_call("acquire for an owner");
+    int64_t free = rules_free(key, timeout);
     rules_asked(key, 1);
     hf_status status =
         hf_lock_acquire_as(lock, given > 0 ? owner : NULL, given, timeout, &how, &hold);
@@ -197,6 +203,10 @@ void acquire_for_owner(program *p) {
     p->ended[status]++;
     if (status == HF_ELIMIT)
         limits_refused(key, &options, hf_error_message(), c.since);
+    if (is_held_by_others(status))
+        rules_busy(key, free, c.since);
+    if (status == HF_ETIMEOUT)
+        judge_timed_out(&c, timeout);
     if (status != HF_OK) {
         hf_lock_close(lock);
         return;

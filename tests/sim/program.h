@@ -49,6 +49,10 @@ static inline int64_t bound_of(int64_t timeout_ms, const hf_lock_options *option
     return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience() + options->replica_timeout_ms;
 }
 
+static inline bool is_held_by_others(hf_status status) {
+    return status == HF_EBUSY || status == HF_ETIMEOUT;
+}
+
 const char *any_key(void);
 hf_lock_options lock_options(bool *shared, int64_t *permits);
 hf_lock *open_lock(program *p, const char *key, const hf_lock_options *options);

@@ -235,8 +235,14 @@ void rules_asked(const char *key, int change) { lock_named(key)->asked += change
 
 /* ---------------------------------------------------------------- Answers */
 
-int64_t rules_free(const char *key) {
-    bool unknown = servers_independent() || work.weights.limit > 0 || store_foreign(key);
+int64_t rules_free(const char *key, int64_t timeout_ms) {
+    char head[sizeof locks->head];
+    int64_t score, last;
+    /* A waiter may be dead, and is waited for; and a master that has become a replica answers a
+     * try, while it is behind, as long as its connection lasts. */
+    bool unknown = servers_independent() || work.weights.limit > 0 || store_foreign(key) ||
+                   (timeout_ms != 0 && store_head(key, head, sizeof head, &score, &last)) ||
+                   (servers_count() > 1 && rules_lost_since(key, sim_now() - 40 * SIM_S));
     return !unknown && strcmp(store_tell(key), "nothing") == 0 ? store_last(key) : -1;
 }
 
@@ -244,9 +250,9 @@ void rules_take(const char *key) { lock_named(key)->taken = sim_now(); }
 
 /* No grant of ours is without a new last fence. */
 void rules_busy(const char *key, int64_t free, int64_t began) {
-    if (free >= 0 && free == rules_free(key) && lock_named(key)->taken < began &&
+    if (free >= 0 && free == rules_free(key, 0) && lock_named(key)->taken < began &&
         !rules_lost_since(key, began))
-        sim_wrong("a try of %s is told that others hold it, and it was free: it has %s", key,
+        sim_wrong("an acquire of %s is told that others hold it, and it was free: it has %s", key,
                   store_tell(key));
 }
 

@@ -42,9 +42,9 @@ void rules_several(const char *key, int change);
 /* An acquire asks for it; and asks no more. */
 void rules_asked(const char *key, int change);
 
-/* Is the lock free? Then the last fence, or 0; else -1. A try that began then, when that was told,
- * is told that others hold it. */
-int64_t rules_free(const char *key);
+/* Is the lock free, and, for an acquire that may wait, without a waiter? Then the last fence, or 0;
+ * else -1. An acquire that began then, when that was told, is told that others hold it. */
+int64_t rules_free(const char *key, int64_t timeout_ms);
 void rules_busy(const char *key, int64_t free, int64_t began);
 /* Another library takes it, if it is free. */
 void rules_take(const char *key);

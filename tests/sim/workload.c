@@ -120,7 +120,7 @@ void acquire(program *p) {
     int64_t timeout = any_timeout(p);
     hf_hold *hold = NULL;
     call c = judge_call("acquire");
-    int64_t free = timeout == 0 ? rules_free(key) : -1;
+    int64_t free = rules_free(key, timeout);
     if (timeout != 0 && permits == 0 && !shared)
         judge_waits(key);
     hf_status status = hf_lock_acquire(lock, timeout, &hold);
@@ -137,7 +137,7 @@ void acquire(program *p) {
         rules_desert(key);
     if (status == HF_ELIMIT)
         limits_refused(key, &options, hf_error_message(), c.since);
-    if (status == HF_EBUSY)
+    if (is_held_by_others(status))
         rules_busy(key, free, c.since);
     if (status == HF_ETIMEOUT)
         judge_timed_out(&c, timeout);
@@ -167,15 +167,21 @@ static void acquire_all(program *p) {
     }
     int64_t timeout = p->count > 0 ? sim_span(5, 5000) : any_timeout(p);
     if (opened == count) {
+        int64_t free[3];
         call c = judge_call("acquire all");
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
+            free[i] = rules_free(names[i], timeout);
             rules_several(names[i], 1);
+        }
         hf_status status = hf_lock_acquire_all(locks, (size_t)count, NULL, 0, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
         int64_t bound = bound_of(timeout, &slowest);
         if (bound >= 0) /* one more connect_timeout for each release of those that it had */
             bound += (count - 1) * patience();
         judge_answered(&c, bound);
+        int at = is_held_by_others(status) ? hf_error_last()->lock : -1;
+        if (at >= 0 && at < count)
+            rules_busy(names[at], free[at], c.since);
         if (status == HF_ETIMEOUT)
             judge_timed_out(&c, timeout);
         int64_t group = count > 1 ? judge_group() : 0;
@@ -468,6 +474,7 @@ typedef struct pending {
     int64_t group;         /* of an acquire of several */
     int64_t ttl_ms;        /* of a result, or of what is kept */
     int64_t timeout, free; /* of an acquire: rules_free() */
+    int place;             /* of several */
     call since;
     int64_t bound;
 } pending;
@@ -501,7 +508,7 @@ static void start_acquire(loop *l) {
                    .m = {.key = key, .once = for_result},
                    .options = options,
                    .timeout = timeout,
-                   .free = timeout == 0 && !for_result ? rules_free(key) : -1,
+                   .free = rules_free(key, timeout),
                    .since = judge_call(for_result ? "start once" : "start acquire"),
                    .bound = bound_of(timeout, &options)};
     hf_status status = for_result
@@ -538,9 +545,10 @@ static void start_several(loop *l) {
                        .m = {.key = keys[(first + i) % work.keys]},
                        .options = lock_options(&shared, &permits),
                        .timeout = timeout,
-                       .free = -1,
+                       .place = i,
                        .group = group,
                        .since = since};
+        o->free = rules_free(o->m.key, timeout);
         locks[i] = open_lock(&l->base, o->m.key, &o->options);
         slowest.replica_timeout_ms += o->options.replica_timeout_ms;
         opened += locks[i] != NULL;
@@ -610,7 +618,7 @@ static void start_on(loop *l, int which, bool ends) {
 
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
     l->base.ended[done->status]++;
-    if (done->status == HF_EBUSY)
+    if (is_held_by_others(done->status) && (o->group == 0 || done->error.lock == o->place))
         rules_busy(o->m.key, o->free, o->since.since);
     if (done->status == HF_ETIMEOUT)
         judge_timed_out(&o->since, o->timeout);
