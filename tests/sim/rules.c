@@ -81,6 +81,7 @@ static bool has(const ring *all, int64_t fence) {
 
 static lock_of locks[LOCKS];
 static int64_t forbidden_until, set_back;
+static int64_t emptied_at; /* when a replica last lost its data */
 static int64_t orderly_at; /* by then what dead and abandoned clients left has ended */
 static bool killed, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
@@ -173,6 +174,15 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     if (permits > 0 && count > permits && !split && !stepped && work.weights.limit == 0)
         sim_wrong("%s has holds of the weight %lld, and all of them asked for %lld permits", key,
                   (long long)count, (long long)permits);
+}
+
+void rules_empty_replica(void) { emptied_at = sim_now(); }
+
+void rules_replicated(const char *key, int64_t fence, int32_t replicas, int64_t began) {
+    if (replicas > 0 && emptied_at < began && !rules_lost_since(key, began) &&
+        store_replicas(key, fence) < replicas)
+        sim_wrong("a hold of %s with fence %lld was to be on %d replicas, and %d have it", key,
+                  (long long)fence, (int)replicas, store_replicas(key, fence));
 }
 
 /* ------------------------------------------------------ Held for no client */
@@ -525,7 +535,7 @@ void rules_begin(void) {
     memset(locks, 0, sizeof locks);
     for (size_t i = 0; i < LOCKS; i++)
         locks[i].lost_at = locks[i].lost_until = -1;
-    forbidden_until = orderly_at = -1;
+    forbidden_until = orderly_at = emptied_at = -1;
     set_back = 0;
     killed = stepped = stepped_back = were_forbidden = false;
 }

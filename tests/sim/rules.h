@@ -19,6 +19,11 @@ bool rules_lost_since(const char *key, int64_t at);
 
 /* A hold of the process that runs, by a call that began then. permits: of all that share it. */
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
+/* It asked for that many replicas: each has a last fence that is not below the hold's, which every
+ * grant writes, and which no release takes away. */
+void rules_replicated(const char *key, int64_t fence, int32_t replicas, int64_t began);
+/* A replica loses its data, and gets its master's again. */
+void rules_empty_replica(void);
 /* Whose fence is that? The ballot's, or that of the hold in which it nests. */
 int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 /* A holder leaves it on the server, on purpose. */

@@ -26,12 +26,12 @@ static int see(const char *key, sim_seen *seen) {
 }
 
 /* A companion of a lock, `:hf1:` and that letter, on that server. */
-static bool see_companion(int server, const char *key, char which, sim_seen *seen) {
+static bool see_there(int server, const char *key, char which, sim_seen *seen) {
     char name[200];
     size_t length = strlen(key), at = 0;
     bool tagged = key[0] == '{'; /* keys of the workload have a tag of one letter, or none */
     size_t tag = tagged ? 1 : length;
-    if (!servers_serves(server, key) || length > 60)
+    if (length > 60)
         return false;
     name[at++] = '{'; /* by hand: this is the judge's most frequent step */
     memcpy(name + at, key + tagged, tag);
@@ -42,6 +42,11 @@ static bool see_companion(int server, const char *key, char which, sim_seen *see
     at += length + 5;
     name[at++] = which;
     return sim_redis_see(servers_redis(server), 0, (sim_bytes){name, at}, seen);
+}
+
+/* The same, if that server answers for the lock. */
+static bool see_companion(int server, const char *key, char which, sim_seen *seen) {
+    return servers_serves(server, key) && see_there(server, key, which, seen);
 }
 
 /* The ballot of the one hold of that lock on that master, and its fence there; 0: none stands. */
@@ -173,15 +178,26 @@ bool store_stays(const char *key) {
     return see(key, &lock) >= 0 && lock.expires_ms == INT64_MAX;
 }
 
-/* F as it is without a limit. */
-static int64_t last_at(int server, const char *key) {
+/* F as it is without a limit; also of a replica. */
+static int64_t last_there(int server, const char *key) {
     sim_seen fence;
     sim_entry field;
-    if (!see_companion(server, key, 'f', &fence))
+    if (!see_there(server, key, 'f', &fence))
         return 0;
     if (fence.type != 'h')
         return number(fence.string, 0, 16);
     return sim_redis_find(&fence, bytes_of("f"), &field) ? number(field.value, 0, 16) : 0;
+}
+
+static int64_t last_at(int server, const char *key) {
+    return servers_serves(server, key) ? last_there(server, key) : 0;
+}
+
+int store_replicas(const char *key, int64_t fence) {
+    int have = 0;
+    for (int i = 0; i < servers_count(); i++)
+        have += !servers_is_master(i) && last_there(i, key) >= fence;
+    return have;
 }
 
 int64_t store_last(const char *key) {

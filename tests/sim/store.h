@@ -28,6 +28,8 @@ int64_t store_last(const char *key); /* fence; 0: none is known */
 bool store_has(const char *key, int64_t fence);
 /* Does no end of a lease end it? */
 bool store_stays(const char *key);
+/* How many replicas have that last fence of it, or a later one? */
+int store_replicas(const char *key, int64_t fence);
 /* The first of its queue, and its last fence. False: there is no waiter. */
 bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last);
 /* What it has, for people. */

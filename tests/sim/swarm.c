@@ -386,6 +386,8 @@ static void cause(fault what) {
                 judge_excuse(keys[i]);
                 rules_lose(keys[i], 0);
             }
+        if (!servers_is_master(server))
+            rules_empty_replica();
         servers_restart(server, false, duration());
         break;
     case FORGET:

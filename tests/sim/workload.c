@@ -42,6 +42,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
     judge_number(m->belief, hf_hold_number(hold));
     limits_granted(key, options, began);
+    rules_replicated(key, hf_hold_fence(hold), options->replicas, began);
     judge_join(m->belief, group);
     believe(m, began);
     sim_trace("holds %s with fence %lld", key, (long long)hf_hold_fence(hold));
