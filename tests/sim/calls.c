@@ -54,7 +54,7 @@ static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
               force ? " by force" : "", hf_status_name(status));
     if (force)
         judge_excuse(key); /* and what was granted meanwhile */
-    judge_answered(&c, 2 * patience());
+    judge_answered(&c, patience());
     if (status == HF_OK && keeps)
         rules_keeps(key, text, sent, ttl_ms);
 }
@@ -78,7 +78,7 @@ static void mark(program *p, mine *m, const hf_lock_options *options) {
     hf_status status =
         hf_once_mark(m->hold, often(0.9) ? HF_NEVER : sim_span(3600000, 7200000), "n", 1);
     sim_trace("mark of %s: %s", m->key, hf_status_name(status));
-    judge_answered(&c, 3 * patience() + options->replica_timeout_ms);
+    judge_answered(&c, patience() + options->replica_timeout_ms);
     if (status == HF_OK) {
         m->marked = true;
         if (often(0.9)) {
@@ -199,7 +199,8 @@ void acquire_for_owner(program *p) {
         hf_lock_acquire_as(lock, given > 0 ? owner : NULL, given, timeout, &how, &hold);
     rules_asked(key, -1);
     sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
-    judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + patience());
+    int64_t whole_ms = how.flags & HF_ACQUIRE_WHOLE ? patience() : 0;
+    judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + whole_ms);
     p->ended[status]++;
     if (status == HF_ELIMIT)
         limits_refused(key, &options, hf_error_message(), c.since);
@@ -277,7 +278,7 @@ void tell(program *p) {
     case 0:
         c = judge_call("ping");
         sim_trace("ping: %s", hf_status_name(hf_client_ping(p->client, &count)));
-        judge_answered(&c, 3 * patience());
+        judge_answered(&c, patience());
         break;
     case 1:
         c = judge_call("survey");

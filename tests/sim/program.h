@@ -43,10 +43,11 @@ static inline int below(int most) { return (int)sim_random((uint64_t)most); }
 static inline bool often(double p) { return sim_chance(p); }
 static inline void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1000 + 10)); }
 
-/* For how long a call may take that waits for an answer; and one that waits for a lock. */
+/* For how long a call may take that waits for an answer; and one that waits for a lock, which is
+ * answered, or gives up, within one such time more. */
 static inline int64_t patience(void) { return work.connect_ms; }
 static inline int64_t bound_of(int64_t timeout_ms, const hf_lock_options *options) {
-    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience() + options->replica_timeout_ms;
+    return timeout_ms < 0 ? -1 : timeout_ms + patience() + options->replica_timeout_ms;
 }
 
 static inline bool is_held_by_others(hf_status status) {

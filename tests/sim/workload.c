@@ -511,7 +511,7 @@ static void start_acquire(loop *l) {
                    .timeout = timeout,
                    .free = rules_free(key, timeout),
                    .since = judge_call(for_result ? "start once" : "start acquire"),
-                   .bound = bound_of(timeout, &options)};
+                   .bound = bound_of(timeout, &options) + patience()}; /* to be confirmed */
     hf_status status = for_result
                            ? hf_once_begin_start(lock, timeout, NULL, NULL, 0, op)
                            : hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);
@@ -555,9 +555,9 @@ static void start_several(loop *l) {
         opened += locks[i] != NULL;
     }
     l->base.uncounted = true;
-    int64_t bound = bound_of(timeout, &slowest);
+    int64_t bound = bound_of(timeout, &slowest) + patience();
     for (int i = 0; i < count; i++) /* all that it had are released together */
-        l->ops[l->count + i].bound = bound < 0 || count == 1 ? bound : bound + patience();
+        l->ops[l->count + i].bound = count == 1 ? bound : bound + patience();
     if (opened == count &&
         hf_lock_acquire_all_start(locks, (size_t)count, NULL, 0, timeout, NULL, op) == HF_OK) {
         for (int i = 0; i < count; i++)
