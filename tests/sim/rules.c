@@ -44,6 +44,7 @@ typedef struct lock_of {
         int64_t fence, since;
     } unknown[8]; /* holds of which no client knows */
     ring left;    /* on purpose */
+    ring granted; /* each is one hold's, if none nests */
     int several, asked;
     int64_t lost_at, lost_until; /* when data went last; until when what had ended may be back */
     int64_t taken;               /* when another library last took it, or tried to */
@@ -146,9 +147,16 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     int pid = sim_pid(sim_self());
     size_t self = (size_t)pid % PROCESSES;
     bool split = sim_now() < l->lost_until; /* there may be two masters */
-    if (!shared && !split && !fences_may_fall() && fence < highest_at(l, began))
+    /* What is shared may nest in a hold that is older, or be one that was handed over. */
+    bool fresh = !shared || (work.nested == 0 && !has(&l->left, fence));
+    if (fresh && !split && !fences_may_fall() && fence < highest_at(l, began))
         sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
                   sim_name(sim_self()), (long long)fence, key, (long long)highest_at(l, began));
+    if (work.nested == 0 && !servers_independent() && !split && !fences_may_fall() &&
+        has(&l->granted, fence) && !has(&l->left, fence))
+        sim_wrong("%s has the fence %lld of %s, which another hold had before",
+                  sim_name(sim_self()), (long long)fence, key);
+    note(&l->granted, fence);
     if (l->floors[self].pid != pid)
         l->floors[self].fence = 0;
     l->floors[self].pid = pid;
@@ -156,7 +164,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     bool adopted = split && has(&l->left, fence);
     /* And one may nest in a hold that stood, when a failover forgot the next holder. */
     bool nests = judge_knows(key, fence);
-    if (!shared && !adopted && !nests && !(servers_independent() && fences_may_fall()) &&
+    if (fresh && !adopted && !nests && !(servers_independent() && fences_may_fall()) &&
         fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
                   (long long)fence, key, (long long)l->floors[self].fence);
