@@ -31,12 +31,15 @@ struct belief {
     unsigned early; /* at these it may end early */
 };
 
+enum { WAITS = 32 };
+
 typedef struct waiting {
     struct waiting *next;
     char key[64];
     const sim_process *process;
-    int64_t since;
-    int64_t began; /* some acquire waits since then, without a break */
+    int64_t granted;      /* when one of them last had the lock */
+    int64_t began;        /* some acquire waits since then, without a break */
+    int64_t since[WAITS]; /* when each that waits began to */
     int count;
 } waiting;
 
@@ -420,18 +423,33 @@ static waiting *waits_of(const char *key) {
     return waits = w;
 }
 
-void judge_waits(const char *key) {
+void judge_waits(const char *key, const call *c) {
     rules_asked(key, 1);
     waiting *w = waits_of(key);
-    if (w->count++ == 0)
-        w->since = w->began = sim_now();
+    if (w->count == WAITS)
+        abort();
+    if (w->count == 0)
+        w->began = sim_now();
+    w->since[w->count++] = c->since;
 }
 
-void judge_waits_no_more(const char *key) {
+void judge_waits_no_more(const char *key, const call *c, bool granted) {
     rules_asked(key, -1);
     waiting *w = waits_of(key);
-    w->count--;
-    w->since = sim_now(); /* it was served; the next one waits since now */
+    int at = 0;
+    while (at < w->count - 1 && w->since[at] != c->since)
+        at++;
+    w->since[at] = w->since[--w->count];
+    if (granted) /* the next one waits since now */
+        w->granted = sim_now();
+}
+
+/* Since when the one waits that waits longest, and none was served. */
+static int64_t longest(const waiting *w) {
+    int64_t since = sim_now();
+    for (int i = 0; i < w->count; i++)
+        since = w->since[i] < since ? w->since[i] : since;
+    return since > w->granted ? since : w->granted;
 }
 
 /* Independent masters give no votes while they are young, and votes of a holder that died without a
@@ -449,7 +467,7 @@ static void look_for_idle(void *unused) {
         if (w->count <= 0 || !sim_alive(w->process))
             continue;
         int64_t since = store_free_since(w->key);
-        since = since > w->since ? since : w->since;
+        since = since > longest(w) ? since : longest(w);
         since = since > kind_since ? since : kind_since;
         if (sim_now() - since > (2 * SERVED_WITHIN_MS + SLACK_MS) * SIM_MS + lingers())
             sim_wrong("lock %s has been free for %.3f s, and %s waits for it", w->key,

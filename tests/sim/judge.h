@@ -69,8 +69,8 @@ void judge_answered(const call *call, int64_t within_ms);
 void judge_timed_out(const call *call, int64_t timeout_ms);
 
 /* An acquire waits for that lock; and waits no more. */
-void judge_waits(const char *key);
-void judge_waits_no_more(const char *key);
+void judge_waits(const char *key, const call *call);
+void judge_waits_no_more(const char *key, const call *call, bool granted);
 
 /* Faults have ended: from now on the world is kind, and waiters must be served. back: how far
  * clocks were set back, in all. killed: processes were, and have left on the servers what ends by

@@ -123,10 +123,10 @@ void acquire(program *p) {
     call c = judge_call("acquire");
     int64_t free = rules_free(key, timeout);
     if (timeout != 0 && permits == 0 && !shared)
-        judge_waits(key);
+        judge_waits(key, &c);
     hf_status status = hf_lock_acquire(lock, timeout, &hold);
     if (timeout != 0 && permits == 0 && !shared)
-        judge_waits_no_more(key);
+        judge_waits_no_more(key, &c, status == HF_OK);
     sim_trace("acquire of %s (%lld ms, lease %lld): %s %s", key, (long long)timeout,
               (long long)options.lease_ms, hf_status_name(status),
               status != HF_OK ? hf_error_message() : "");
@@ -519,7 +519,7 @@ static void start_acquire(loop *l) {
         l->count++;
         o->waits = timeout != 0 && !shared && !for_result;
         if (o->waits)
-            judge_waits(key);
+            judge_waits(key, &o->since);
     } else {
         l->base.uncounted = true; /* perhaps nothing was begun */
     }
@@ -645,7 +645,7 @@ static void end_op(loop *l, const hf_completion *done) {
     hf_status status = done->status;
     l->ops[which] = l->ops[--l->count];
     if (o.waits)
-        judge_waits_no_more(o.m.key);
+        judge_waits_no_more(o.m.key, &o.since, status == HF_OK);
     sim_trace("operation %lld (%d) on %s: %s %s", (long long)o.op, o.kind, o.m.key,
               hf_status_name(status), status != HF_OK ? done->error.message : "");
     judge_answered(&o.since, o.bound);
@@ -694,7 +694,7 @@ static void give_up_all(loop *l) {
     while (l->count > 0) {
         pending o = l->ops[--l->count];
         if (o.waits)
-            judge_waits_no_more(o.m.key);
+            judge_waits_no_more(o.m.key, &o.since, false);
         if (o.kind == ACQUIRES) {
             rules_desert(o.m.key);
             if (o.group != 0)
