@@ -147,11 +147,10 @@ bool hf_quorum_is_fatal(hf_status status) {
 }
 
 static hf_status log_in(hf_client *master, hf_request *request, redisReply **reply) {
-    hf_discovery *discovery = master->transport->discovery;
     hf_connection *connection = NULL;
-    hf_status status = hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection);
+    hf_status status =
+        hf_discovery_connect(master->transport->discovery, 0, HF_NO_DEADLINE, &connection);
     (void)request;
-    hf_discovery_wake(discovery);
     if (status == HF_OK)
         status = hf_connection_ask(connection, hf_client_patience(master), reply, 1,
                                    (const char *[]){"INFO"});

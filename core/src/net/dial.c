@@ -10,7 +10,7 @@ struct hf_dial {
     hf_discovery *discovery; /* the thread's reference */
     int node;
     atomic_int state;
-    hf_connection *connection; /* or NULL, with the two below */
+    hf_connection *connection; /* atomic; or NULL, with the two below */
     hf_status status;
     hf_error why;
 };
@@ -62,8 +62,9 @@ bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *stat
 }
 
 bool hf_dial_reached(hf_dial *dial, unsigned version) {
-    return atomic_load(&dial->state) == OVER && dial->connection != NULL &&
-           dial->connection->version == version;
+    const hf_connection *connection =
+        dial != NULL ? __atomic_load_n(&dial->connection, __ATOMIC_ACQUIRE) : NULL;
+    return connection != NULL && connection->version == version;
 }
 
 void hf_dial_drop(hf_dial *dial) {

@@ -17,7 +17,8 @@ hf_dial *hf_dial_start(hf_transport *transport, int node);
  * failure.
  */
 bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *status_out);
-/* Is it over, with a connection to that version of its node? */
+/* Does it have a connection to that version of its node, or is about to be over with one? Not if
+ * it is NULL. */
 bool hf_dial_reached(hf_dial *dial, unsigned version);
 /* Give it up: the connection is closed as soon as it is open. Does nothing to NULL. */
 void hf_dial_drop(hf_dial *dial);

@@ -275,18 +275,20 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
                             hf_connection **connection_out) {
     hf_connection *connection;
     int needs = discovery->address.kind == HF_SENTINEL ? HF_NEEDS_MASTER : HF_NEEDS_SERVER;
-    *connection_out = NULL;
     hf_status status = hf_login_open(address, discovery->tls, needs, deadline, &connection);
     if (status != HF_OK)
         return status;
     connection->node = node;
     connection->version = version;
     status = settle(discovery, address, connection);
-    if (status == HF_OK)
-        *connection_out = connection;
-    else
+    if (status != HF_OK) {
         hf_connection_close(connection);
-    return status;
+        return status;
+    }
+    __atomic_store_n(connection_out, connection, __ATOMIC_RELEASE);
+    if (connection->version != version)
+        hf_discovery_wake(discovery);
+    return HF_OK;
 }
 
 /* The address of a cluster's node; free it with hf_address_unmake(). */
@@ -470,7 +472,6 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     if (connect_at(discovery, 0, version, master, deadline, &connection) != HF_OK)
         return false;
     hf_connection_close(connection);
-    hf_discovery_wake(discovery);
     return true;
 }
 
@@ -561,7 +562,6 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     int64_t by = hf_earlier(hf_after(hf_now(), discovery->connect_ms), deadline);
     unsigned version = hf_discovery_version(discovery, node);
     hf_status status;
-    *connection_out = NULL;
     if (hf_now() >= by)
         status = too_late(discovery);
     else if (discovery->address.kind == HF_SENTINEL)

@@ -22,8 +22,8 @@ void hf_discovery_shut(hf_discovery *discovery);
 
 /* Connect to the node, wherever it is now, and log in; waits, connect_timeout at most. The
  * connection knows its node and that node's version. Behind sentinels a thread follows the
- * master from then on. It may have found another server in the node's place: once the
- * connection can be used, the caller calls hf_discovery_wake(). */
+ * master from then on. *connection_out is written, atomically, with HF_OK alone, and before the
+ * wake of a caller whose connection has found another server in the node's place. */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
 /* Count a connection that has broken, or that is closed as useless: the next one is opened in its

@@ -82,7 +82,6 @@ static void sweep(hf_pool *pool) {
     if (change == pool->change)
         return;
     pool->change = change;
-    hf_discovery_wake(pool->discovery); /* a call may have found it, by a connection of its own */
     for (size_t i = 0; i < pool->shelf_count; i++)
         retire_outdated(&pool->shelves[i]);
 }
