@@ -101,12 +101,11 @@ static int moved_nothing(redisContext *redis, ssize_t count) {
 
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
-    /* A server that sends drop by drop must not put the deadline off. */
-    if (connection->received > 0 && !connection->driven && !in_time(connection))
-        return -1;
+    /* A server that sends drop by drop must not put the deadline off, but the rest may be here. */
+    bool late = connection->received > 0 && !connection->driven && !has_time(connection);
     if (HF_UNUSUAL("receives a part") && size > 3)
         size = 3;
-    for (int how = flags(connection);;) {
+    for (int how = late ? MSG_DONTWAIT : flags(connection);;) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size, how)
                                                 : recv(connection->socket.fd, buffer, size, how);
         if (count > 0 && is_tls_alert(connection, buffer)) {

@@ -72,7 +72,7 @@ hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisRe
                             int count, const char **words);
 void hf_connection_close(hf_connection *connection);
 
-/* Did the server close it, or send something unasked, while it was idle? */
+/* Did the server close it, or is there something to read? While it was idle nothing was asked. */
 bool hf_connection_stale(const hf_connection *connection);
 
 /* Did the server send more than the last answer? The rest would be taken for the next answer. */

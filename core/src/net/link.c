@@ -536,9 +536,11 @@ static bool exchange(hf_links *links, hf_link *link, int64_t now) {
 }
 
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
-    bool late = now >= link->silent_at || now >= link->overdue_at;
-    /* An answer that is overdue may be here: this thread may have been late. */
-    bool good = link->commands == NULL || !late || exchange(links, link, now);
+    bool late = now >= link->silent_at || now >= link->overdue_at, good = true;
+    /* What is overdue may be here, and take several reads: this thread may have been late. */
+    for (late = late && link->commands != NULL; late && good;
+         late = hf_connection_stale(link->commands))
+        good = exchange(links, link, now);
     give_up_old(links, link, now);
     if (!have_connection(links, link, now))
         return;

@@ -516,22 +516,87 @@ static void *stop_soon(void *unused) {
     return unused;
 }
 
+static hf_status just_acquire(hf_lock *lock, hf_hold **hold_out) {
+    return hf_lock_acquire(lock, 0, hold_out);
+}
+
+static hf_status begin_once(hf_lock *lock, hf_hold **hold_out) {
+    return hf_once_begin(lock, 0, NULL, NULL, 0, hold_out);
+}
+
 /* What waits on a socket with a timeout ends with EINTR, as it may without a handler, too. */
-static void stop_while_a_thread_asks(void *argument) {
+static hf_hold *stop_during(hf_status (*question)(hf_lock *lock, hf_hold **hold_out), hf_lock *lock,
+                            hf_status expected) {
     struct sigaction action = {.sa_handler = on_signal};
     pthread_t thread;
     hf_hold *hold;
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGSTOP);
+    must(pthread_create(&thread, NULL, stop_soon, NULL) == 0);
+    must_be(question(lock, &hold), expected);
+    pthread_join(thread, NULL);
+    return hold;
+}
+
+static void stop_while_a_thread_asks(void *argument) {
     (void)argument;
     hf_client *client = must_open(unix_url());
     warm_up(client);
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
-    sigaction(SIGUSR1, &action, NULL);
-    raise(SIGSTOP);
-    must(pthread_create(&thread, NULL, stop_soon, NULL) == 0);
-    must_be(hf_lock_acquire(lock, 0, &hold), HF_OK);
-    pthread_join(thread, NULL);
+    hf_hold *hold = stop_during(just_acquire, lock, HF_OK);
     must_be(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+enum { LONG = 100000 };
+
+/* Leaves a result that no single read takes. */
+static void leave_a_long_result(hf_lock *lock) {
+    static char result[LONG];
+    hf_hold *hold;
+    memset(result, 'r', sizeof result);
+    must_be(begin_once(lock, &hold), HF_OK);
+    must_be(hf_once_finish(hold, HF_ONCE_DONE, result, sizeof result, 60000), HF_OK);
+    hf_hold_close(hold);
+    must_be(begin_once(lock, &hold), HF_EDONE); /* the server knows the script */
+    hf_hold_close(hold);
+}
+
+static void must_have_it(hf_hold *hold) {
+    size_t length;
+    must(hf_hold_result(hold, &length) != NULL && length == LONG);
+    hf_hold_close(hold);
+}
+
+static void stop_while_a_thread_fetches(void *argument) {
+    (void)argument;
+    hf_client *client = must_open(unix_url());
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    leave_a_long_result(lock);
+    must_have_it(stop_during(begin_once, lock, HF_EDONE));
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void stop_while_it_fetches(void *argument) {
+    hf_stats stats = {.size = sizeof stats};
+    (void)argument;
+    hf_client *client = must_open(unix_url());
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    leave_a_long_result(lock);
+    raise(SIGSTOP);
+    must_be(hf_once_begin_start(lock, 0, NULL, NULL, 0, 1), HF_OK);
+    sleep_ms(50); /* the request is sent */
+    raise(SIGSTOP);
+    hf_completion done = completion_within(client, 1000);
+    must_be(done.status, HF_EDONE);
+    must_have_it(done.hold);
+    must_be(hf_client_stats(client, &stats), HF_OK);
+    must(stats.reconnects == 0);
     hf_lock_close(lock);
     hf_client_close(client);
 }
@@ -562,6 +627,17 @@ static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void 
 static void test_a_thread_that_stood_still_reads_the_answer_that_is_there(void **state) {
     (void)state;
     be_late(stop_while_a_thread_asks, SIGUSR1);
+}
+
+/* H210: what has come by then has to be read in parts. */
+static void test_a_thread_that_stood_still_reads_all_of_a_long_answer(void **state) {
+    (void)state;
+    be_late(stop_while_a_thread_fetches, SIGUSR1);
+}
+
+static void test_a_process_that_stood_still_reads_all_of_a_long_answer(void **state) {
+    (void)state;
+    be_late(stop_while_it_fetches, 0);
 }
 
 static void test_threads_that_stood_still_read_the_answers_that_are_there(void **state) {
@@ -856,6 +932,8 @@ int main(int count, char **words) {
         TEST(test_a_slow_server_gets_a_rest),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
         TEST(test_a_thread_that_stood_still_reads_the_answer_that_is_there),
+        TEST(test_a_thread_that_stood_still_reads_all_of_a_long_answer),
+        TEST(test_a_process_that_stood_still_reads_all_of_a_long_answer),
         TEST(test_threads_that_stood_still_read_the_answers_that_are_there),
         TEST(test_a_process_that_stood_still_keeps_its_subscription),
         TEST(test_a_process_that_stood_still_in_a_try_does_not_rest_as_long),
