@@ -80,8 +80,10 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     link->version = version;
     link->tries.at = link->listens.at = 0;
     hf_link_lose_requests(links, link, now);
-    if (link->dial == NULL || !hf_dial_reached(link->dial, version))
-        hf_link_close_requests(links, link); /* a dial may hang */
+    if (!hf_dial_reached(link->dial, version)) /* it may hang */
+        hf_link_close_requests(links, link);
+    if (link->subscription == NULL && !hf_dial_reached(link->subscription_dial, version))
+        hf_link_close_subscription(links, link);
 }
 
 void hf_links_drive(hf_links *links, int64_t now) {

@@ -123,6 +123,37 @@ static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void 
     hf_client_close(patient);
 }
 
+/* H213: nor does a dial for its subscription. */
+static void test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_master(void **state) {
+    int before = master();
+    int64_t subscribed[3] = {0};
+    (void)state;
+    hf_client *patient = open_with(servers_url(SENTINELS), 60000, 500);
+    hf_lock *lock = lease_lock(patient, "q", 60000, HF_OFF),
+            *theirs = lease_lock(client, "q", 60000, HF_ON);
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 120000);
+    sleep_ms(2000); /* the replicas have it, too */
+    sim_way(HERE, servers_host(before), false);
+    servers_command(before, "CLIENT KILL TYPE pubsub");
+    sleep_ms(1000); /* another one is being opened */
+    sim_way(servers_host(before), HERE, false);
+    for (int i = 0; i < servers_count(); i++)
+        subscribed[i] = sim_redis_calls(servers_redis(i), "subscribe");
+    servers_fail_over(false);
+    sleep_ms(20000);
+    int after = master();
+    assert_int_not_equal(after, before);
+    assert_int_equal(sim_redis_calls(servers_redis(after), "subscribe"), subscribed[after] + 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    set_way(HERE, servers_host(before), true);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(patient);
+}
+
 /* It has been carried out, and its answer comes when another one is the master. */
 static void test_what_a_predecessor_answers_does_not_count(void **state) {
     int before = master();
@@ -487,6 +518,7 @@ int main(int count, char **words) {
         TEST(test_sentinels_are_not_stormed_while_the_master_is_away),
         TEST(test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often),
         TEST(test_a_second_new_master_is_tried_as_often_as_the_first),
+        TEST(test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_master),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
     };
     return RUN_TESTS(tests, count, words);
