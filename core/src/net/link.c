@@ -396,7 +396,8 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     }
     link->asked_first = false;
     hf_task *task = TASK_OF(hf_list_take_first(&link->sent));
-    link->tries = (hf_tries){0};
+    if (link->dial == NULL && link->tries.began != 0) /* by a connection of the keeper's own */
+        link->tries = (hf_tries){0};
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply, now);
@@ -441,12 +442,12 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
     if (link->dial == NULL || !hf_dial_take(link->dial, &connection, &status))
         return;
     link->dial = NULL;
-    hf_pool_opened(links->transport->pool, link->node, connection, status);
+    bool open = hf_pool_opened(links->transport->pool, link->node, connection, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->tries.began = link->listens.at = 0; /* the server is there, for channels too */
+        link->listens.at = 0; /* the server is there, for channels too */
     } else {
-        if (link->commands == NULL) {
+        if (!open) {
             hf_link_failed(link, status);
             tell_waiting(links, link);
         }

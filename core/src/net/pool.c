@@ -30,6 +30,7 @@ typedef struct hf_shelf {
     hf_connection *joint;               /* calls may join those that use it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
     bool kept;                          /* the next one to become idle is for the keeper */
+    hf_tries tries;                     /* to open one beside those that are open */
     bool fails;                         /* the last one could not be opened: */
     hf_error why;                       /* why; calls that were refused read it later */
 } shelf;
@@ -114,11 +115,18 @@ static void share(shelf *at, hf_connection *connection) {
 static void begin_to_open(shelf *at) {
     at->open_count++;
     at->opening++;
+    at->tries.began = hf_now();
+}
+
+/* Is a connection open, and can no other be opened for now? */
+static bool makes_do(const shelf *at, int64_t now) {
+    return at->open_count > at->opening && now < at->tries.at;
 }
 
 /* A connection, or room for a new one, which counts as open from now on. */
 static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_out) {
-    hf_connection *connection = NULL, *joint = joins ? at->joint : NULL;
+    bool for_keeper = at->kept && makes_do(at, now); /* the joint one, once its calls are over */
+    hf_connection *connection = NULL, *joint = joins && !for_keeper ? at->joint : NULL;
     /* While two are joined, all join: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
@@ -132,7 +140,8 @@ static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_o
     if (connection != NULL)
         return true;
     /* A call that gives one back has the waiting ones served again. */
-    if (at->open_count >= at->most || (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
+    if (at->open_count >= at->most || makes_do(at, now) ||
+        (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
         return false;
     begin_to_open(at);
     return true;
@@ -163,12 +172,15 @@ static void refuse_waiting(shelf *at, hf_status status) {
 }
 
 static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
-    int64_t ms;
     HF_MARK("M13");
     hf_sleep_init(&who->woken);
     hf_list_add_last(&at->waiting, &who->place);
-    while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
-        hf_sleep(&who->woken, &at->pool->mutex, ms);
+    for (int64_t now; !who->served && (now = hf_now()) < deadline;) {
+        int64_t by = makes_do(at, now) ? hf_earlier(at->tries.at, deadline) : deadline;
+        hf_sleep(&who->woken, &at->pool->mutex, hf_until(by, now));
+        if (!who->served && by < deadline)
+            serve_waiting(at);
+    }
     hf_list_remove(&who->place);
     pthread_cond_destroy(&who->woken);
     if (who->served && who->status == HF_OK)
@@ -290,17 +302,24 @@ void hf_pool_give(hf_pool *pool, hf_connection *connection, bool good) {
     leave(pool, kept);
 }
 
-/* Count a new connection, or that there is none, for the reason of this thread's message. */
-static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, bool joins,
+/* Count a new connection, or that there is none, for the reason of this thread's message. Returns
+ * whether one is open, this or another. */
+static bool end_opening(hf_pool *pool, shelf *at, hf_connection *connection, bool joins,
                         hf_status status) {
     at->opening--;
+    at->open_count -= connection == NULL;
+    bool open = at->open_count > at->opening;
     if (connection != NULL) {
         at->fails = false;
+        at->tries = (hf_tries){0};
         connection->users = 1;
         connection->shelf = at;
         if (joins)
             share(at, connection);
-    } else if (--at->open_count == at->opening && status != HF_OK) {
+    } else if (open && status != HF_OK) {
+        HF_MARK("H212");
+        hf_try_later(&at->tries, hf_now());
+    } else if (status != HF_OK) {
         refuse_waiting(at, status);
     }
     serve_waiting(at);
@@ -308,6 +327,7 @@ static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
     if (surplus)
         __atomic_store_n(&pool->tidy_at, hf_after(hf_now(), IDLE_MS), __ATOMIC_RELAXED);
     leave(pool, surplus);
+    return open;
 }
 
 hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out) {
@@ -337,8 +357,9 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
     status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
     *now = hf_now();
     enter(pool, node, false);
-    end_opening(pool, at, *connection_out, mine.joins, status);
-    return status;
+    bool open = end_opening(pool, at, *connection_out, mine.joins, status);
+    /* Whatever the reason is: one that is open will be free. */
+    return status != HF_OK && open ? HF_ECONNECT : status;
 }
 
 /* ------------------------------------------------------------ The keeper's */
@@ -366,8 +387,8 @@ void hf_pool_forgo(hf_pool *pool, int node) {
     leave(pool, false);
 }
 
-void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status) {
-    end_opening(pool, enter(pool, node, false), connection, false, status);
+bool hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status) {
+    return end_opening(pool, enter(pool, node, false), connection, false, status);
 }
 
 /* Returns when the next of them will have been idle for long enough, with the mutex held. */

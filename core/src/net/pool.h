@@ -2,8 +2,10 @@
  * HF_POOL_EACH connections to a node carry all calls and the keeper's requests, and one more the
  * calls that wait for replicas. A call has a connection to itself while that leaves one for the
  * others. Calls that may join others have one together (net/joint.h): all that come while it is
- * used by two. A call that finds a connection being opened waits for it. When a node has become
- * another server, the pool closes the old connections as it meets them.
+ * used by two. A call that finds a connection being opened waits for it. While one is open and no
+ * other can be opened (the server is full), calls share that one, and try ever less often to open
+ * another. When a node has become another server, the pool closes the old connections as it meets
+ * them.
  */
 #ifndef HF_POOL_H
 #define HF_POOL_H
@@ -46,8 +48,9 @@ enum { HF_LENT, HF_OPEN, HF_LATER };
 enum { HF_OPENS_NONE, HF_OPENS, HF_OPENS_MORE };
 int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out);
 /* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
- * say; HF_OK: no longer wanted, so that a call that waits opens its own. */
-void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);
+ * say; HF_OK: no longer wanted, so that a call that waits opens its own. Returns whether one is
+ * open, this or another. */
+bool hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);
 /* The keeper no longer waits for a connection. */
 void hf_pool_forgo(hf_pool *pool, int node);
 /* Close the connections that have been idle for a minute, but for one to each node. Returns when

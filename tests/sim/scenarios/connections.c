@@ -364,6 +364,91 @@ static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) 
     fake_stop(&way.way.door);
 }
 
+static void *finish_it(void *hold) {
+    static char result[300000]; /* two seconds at this rate */
+    memset(result, 'r', sizeof result);
+    must_be(hf_once_finish(hold, HF_ONCE_DONE, result, sizeof result, 60000), HF_OK);
+    hf_hold_close(hold);
+    return NULL;
+}
+
+/* H211: the only connection is in use for a while, and works; no other can be opened. */
+static void test_a_password_that_changes_ends_nothing_while_a_connection_works(void **state) {
+    static door way;
+    pthread_t thread;
+    hf_hold *hold;
+    (void)state;
+    TELL("ACL SETUSER ann reset on >one ~* &* +@all");
+    way.way.host = SERVER;
+    fake_start_many(&way.way.door, open_the_door, &way);
+    hf_client *client =
+        open_with(text("redis://ann:one@127.0.0.1:%d", way.way.door.port), 20000, 20000);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_lock *once = lease_lock(client, "once", 60000, HF_OFF),
+            *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *another = lease_lock(client, "l", 60000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    assert_status(hf_once_begin(once, 0, NULL, NULL, 0, &hold), HF_OK);
+    int64_t before = connects();
+    TELL("ACL SETUSER ann resetpass >two");
+    atomic_store(&way.way.bytes, 16384);
+    assert_int_equal(pthread_create(&thread, NULL, finish_it, hold), 0);
+    sleep_ms(100);
+    assert_status(hf_lock_acquire_start(another, NULL, 0, 0, NULL, 1), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+    pthread_join(thread, NULL);
+    assert_in_range(connects() - before, 2, 50); /* tries, ever less often */
+    hf_lock_close(once);
+    hf_lock_close(lock);
+    hf_lock_close(another);
+    hf_client_close(client);
+    fake_stop(&way.way.door);
+    TELL("ACL DELUSER ann");
+}
+
+static _Atomic bool looks;
+
+static void *look_on(void *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    while (atomic_load(&looks))
+        must_be(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
+    return NULL;
+}
+
+/* H212: threads use the only connection that the server lets in. */
+static void test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same(void **state) {
+    enum { LOOKERS = 5 };
+    static door way;
+    pthread_t threads[LOOKERS];
+    (void)state;
+    alarm(1000);
+    hf_client *client = open_through(&way);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
+    hf_hold *hold = held(lock);
+    atomic_store(&way.shut, true);
+    atomic_store(&way.way.bytes, 16384); /* so that each look takes 100 ms */
+    atomic_store(&looks, true);
+    for (int i = 0; i < LOOKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_on, lock), 0);
+    assert_in_range(knocks_within(&way, 10000), 10, 80);
+    sleep_ms(50000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_in_range(knocks_within(&way, 60000), 15, 50);
+    atomic_store(&looks, false);
+    for (int i = 0; i < LOOKERS; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&way.way.bytes, 0);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    fake_stop(&way.way.door);
+}
+
 /* H145: the subscription cannot be made again, and the connection for requests is good. */
 static void test_a_subscription_that_is_not_opened_is_no_trouble(void **state) {
     enum { HOLDS = 10 };
@@ -926,6 +1011,8 @@ int main(int count, char **words) {
         TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
         TEST(test_a_flood_sends_the_text_of_a_script_once),
         TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
+        TEST(test_a_password_that_changes_ends_nothing_while_a_connection_works),
+        TEST(test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same),
         TEST(test_a_subscription_that_is_not_opened_is_no_trouble),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
