@@ -361,9 +361,11 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
             hf_task_end(task, HF_ECANCELED, NULL);
             continue;
         }
-        bool whole = task->course.whole && hf_texts_miss(&texts, task->request.script);
+        if (task->course.whole) /* else the text of an earlier one may not have been read */
+            task->course.whole = hf_texts_miss(&texts, task->request.script);
         if (!hf_connection_append(link->commands, &task->request,
-                                  (whole ? HF_WHOLE : 0) | (task->course.asking ? HF_ASKING : 0))) {
+                                  (task->course.whole ? HF_WHOLE : 0) |
+                                      (task->course.asking ? HF_ASKING : 0))) {
             hf_list_add_first(&link->waiting, &task->item);
             return false;
         }

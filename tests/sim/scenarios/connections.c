@@ -449,6 +449,48 @@ static void test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same(
     fake_stop(&way.way.door);
 }
 
+static int64_t looked_for;
+
+/* When both requests have met a server that does not know their script, it refuses the first of
+ * the two that come again. */
+static void refuse_the_next(int which, const sim_bytes *words, size_t count) {
+    (void)count;
+    if (words[0].length != 7 || strncasecmp(words[0].bytes, "evalsha", 7) != 0 || --looked_for > 0)
+        return;
+    servers_refuse(which, SIM_SCRIPTS, "BUSY for a moment", 1);
+    servers_watch = NULL;
+}
+
+/* H214: the second one relies on the text of the first, which the server has not read. */
+static void test_a_request_whose_script_went_with_another_that_was_refused(void **state) {
+    hf_lock *locks[2];
+    (void)state;
+    hf_client *client = must_open(unix_url());
+    warm_up(client);
+    for (int i = 0; i < 2; i++)
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+    TELL("SCRIPT FLUSH");
+    looked_for = 2;
+    servers_watch = refuse_the_next;
+    sim_server_pause(servers_at(0), true);
+    for (int i = 0; i < 2; i++)
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 0, NULL, i + 1), HF_OK);
+    sleep_ms(10);
+    sim_server_pause(servers_at(0), false);
+    int64_t since = now_ms();
+    for (int i = 0; i < 2; i++) {
+        hf_completion done = next_of(client);
+        assert_status(done.status, HF_OK);
+        if (i == 0) /* the refused one is sent again after a pause */
+            assert_in_range(now_ms() - since, 0, 1);
+        give_back(done.hold, HF_OK);
+    }
+    assert_null(servers_watch);
+    for (int i = 0; i < 2; i++)
+        hf_lock_close(locks[i]);
+    hf_client_close(client);
+}
+
 /* H145: the subscription cannot be made again, and the connection for requests is good. */
 static void test_a_subscription_that_is_not_opened_is_no_trouble(void **state) {
     enum { HOLDS = 10 };
@@ -1013,6 +1055,7 @@ int main(int count, char **words) {
         TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
         TEST(test_a_password_that_changes_ends_nothing_while_a_connection_works),
         TEST(test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same),
+        TEST(test_a_request_whose_script_went_with_another_that_was_refused),
         TEST(test_a_subscription_that_is_not_opened_is_no_trouble),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_server_that_loads_is_asked_seldom_over_the_same_connections),
