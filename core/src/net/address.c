@@ -67,39 +67,25 @@ static bool is(const char *word, size_t length, const char *text) {
     return strlen(text) == length && memcmp(word, text, length) == 0;
 }
 
-static const struct {
-    const char *name;
-    int kind;
-    bool tls, tcp;
-} schemes[] = {
-    {"redis", HF_SERVER, false, true},
-    {"rediss", HF_SERVER, true, true},
-    {"unix", HF_SERVER, false, false},
-    {"redis+sentinel", HF_SENTINEL, false, true},
-    {"rediss+sentinel", HF_SENTINEL, true, true},
-    {"redis+cluster", HF_CLUSTER, false, true},
-    {"rediss+cluster", HF_CLUSTER, true, true},
-    {"valkey", HF_SERVER, false, true},
-    {"valkeys", HF_SERVER, true, true},
-    {"valkey+sentinel", HF_SENTINEL, false, true},
-    {"valkeys+sentinel", HF_SENTINEL, true, true},
-    {"valkey+cluster", HF_CLUSTER, false, true},
-    {"valkeys+cluster", HF_CLUSTER, true, true},
-    {"redis+quorum", HF_QUORUM, false, true},
-    {"rediss+quorum", HF_QUORUM, true, true},
-    {"valkey+quorum", HF_QUORUM, false, true},
-    {"valkeys+quorum", HF_QUORUM, true, true},
-};
+/* What follows redis, rediss, valkey or valkeys. */
+static const char *const kinds[] = {[HF_SERVER] = "",
+                                    [HF_SENTINEL] = "+sentinel",
+                                    [HF_CLUSTER] = "+cluster",
+                                    [HF_QUORUM] = "+quorum"};
 #define SCHEMES                                                                                    \
     "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, "        \
     "redis+quorum, rediss+quorum; or valkey for redis"
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strlen(schemes[i].name) == length && strncasecmp(url, schemes[i].name, length) == 0) {
-            address->kind = schemes[i].kind;
-            address->tls = schemes[i].tls;
-            *tcp = schemes[i].tcp;
+    *tcp = length != 4 || strncasecmp(url, "unix", 4) != 0;
+    if (!*tcp)
+        return HF_OK;
+    size_t at = strncasecmp(url, "redis", 5) == 0 ? 5 : strncasecmp(url, "valkey", 6) == 0 ? 6 : 0;
+    address->tls = at > 0 && tolower((unsigned char)url[at]) == 's';
+    at += address->tls;
+    for (int i = 0; at > 0 && i <= HF_QUORUM; i++)
+        if (at + strlen(kinds[i]) == length && strncasecmp(url + at, kinds[i], length - at) == 0) {
+            address->kind = i;
             return HF_OK;
         }
     /* Show the text only if it can be a scheme: other text may be a secret. */
@@ -358,7 +344,7 @@ static hf_status parse(const char *url, hf_address *address) {
     if (separator == NULL)
         return hf_fail(HF_EINVAL, "malformed URL: it must look like redis://host:6379/0 or "
                                   "unix:///path/to/socket");
-    bool tcp = true;
+    bool tcp;
     hf_status status = parse_scheme(url, (size_t)(separator - url), address, &tcp);
     if (status != HF_OK)
         return status;
