@@ -66,21 +66,6 @@ const char *hf_connection_error(const hf_connection *connection, int error) {
 /* Has a call only waited, without data and without a failure? */
 static bool has_waited(void) { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
-/* Our functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program
- * that does not expect it, and keep a deadline that signals do not move. */
-static bool again(redisContext *redis) {
-    hf_connection *connection = redis->privdata;
-    if (!has_waited()) {
-        set_error(redis, REDIS_ERR_IO, hf_connection_error(connection, errno));
-        return false;
-    }
-    return in_time(connection);
-}
-
-static bool later(const hf_connection *connection) {
-    return connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
 static int flags(const hf_connection *connection) { return connection->driven ? MSG_DONTWAIT : 0; }
 
 /* A server that expects TLS may answer the first plain bytes so. */
@@ -88,15 +73,20 @@ static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
 }
 
-/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. */
+/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. Our
+ * functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program that
+ * does not expect it, and keep a deadline that signals do not move. */
 static int moved_nothing(redisContext *redis, ssize_t count) {
-    if (count == 0) {
+    hf_connection *connection = redis->privdata;
+    if (count == 0)
         set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
-        return -1;
-    }
-    if (later(redis->privdata))
+    else if (connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
-    return again(redis) ? 1 : -1;
+    else if (!has_waited())
+        set_error(redis, REDIS_ERR_IO, hf_connection_error(connection, errno));
+    else if (in_time(connection))
+        return 1;
+    return -1;
 }
 
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {

@@ -291,17 +291,13 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
     return HF_OK;
 }
 
-/* The address of a cluster's node; free it with hf_address_unmake(). */
-static hf_status node_address(hf_discovery *discovery, int node, hf_address *address) {
-    HF_HOLDING(&discovery->mutex);
-    const hf_place *place = &discovery->map->nodes[node];
-    return hf_address_make(&discovery->address, place->host, place->port, address);
-}
-
 static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
                               hf_connection **connection_out) {
     hf_address address;
-    hf_status status = node_address(discovery, node, &address);
+    const hf_place *place = &discovery->map->nodes[node];
+    pthread_mutex_lock(&discovery->mutex);
+    hf_status status = hf_address_make(&discovery->address, place->host, place->port, &address);
+    pthread_mutex_unlock(&discovery->mutex);
     if (status != HF_OK)
         return status;
     status = connect_at(discovery, node, version, &address, deadline, connection_out);

@@ -16,29 +16,22 @@ void hf_replies_free(redisReply **replies, size_t count) {
     }
 }
 
-/* Without PINGs: their answers would stand between the others. False: no memory. */
-static bool append_all(hf_connection *connection, const hf_request *const *requests, size_t count,
-                       bool whole) {
-    hf_texts texts = {.count = 0};
-    for (size_t i = 0; i < count; i++) {
-        int how = whole && hf_texts_miss(&texts, requests[i]->script) ? HF_WHOLE : 0;
-        if (!hf_connection_append(connection, requests[i], how))
-            return false;
-    }
-    return true;
-}
-
 hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
                       size_t count, bool whole, int64_t deadline, redisReply **replies) {
     hf_connection *connection;
+    hf_texts texts = {.count = 0};
     int64_t now = hf_now();
     memset(replies, 0, count * sizeof *replies);
     hf_status status =
         hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
     if (status != HF_OK)
         return status;
-    if (!append_all(connection, requests, count, whole))
-        status = hf_fail(HF_ENOMEM, "no memory");
+    /* Without PINGs: their answers would stand between the others. */
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        int how = whole && hf_texts_miss(&texts, requests[i]->script) ? HF_WHOLE : 0;
+        if (!hf_connection_append(connection, requests[i], how))
+            status = hf_fail(HF_ENOMEM, "no memory");
+    }
     for (size_t i = 0; i < count && status == HF_OK; i++) {
         now = hf_now();
         int64_t by = hf_earlier(hf_after(now, transport->command_ms), deadline);

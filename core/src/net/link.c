@@ -409,31 +409,25 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     return true;
 }
 
-/* A password that is wrong does not become right by waiting. */
-static void refuse_waiting(hf_links *links, hf_link *link) {
-    hf_list all = {0};
-    hf_list_move(&link->waiting, &all);
-    for (hf_item *at; (at = hf_list_take_first(&all)) != NULL;) {
-        if (TASK_OF(at)->insists || TASK_OF(at)->course.doubtful)
-            hf_list_add_last(&link->waiting, at);
-        else
-            end_task(links, TASK_OF(at), hf_link_explain(links, link), NULL);
-    }
-}
-
 void hf_link_failed(hf_link *link, hf_status status) {
     link->failure = status;
     link->why = *hf_error_last();
 }
 
-/* Report to all that waits that the dial for it came to nothing. */
+/* Report to all that waits that the dial for it came to nothing. A password that is wrong does not
+ * become right by waiting. */
 static void tell_waiting(hf_links *links, hf_link *link) {
-    HF_EACH(at, &link->waiting) {
-        TASK_OF(at)->course.redirections = 0;
-        tell_tried(TASK_OF(at), hf_link_explain(links, link));
+    hf_list all = {0};
+    hf_list_move(&link->waiting, &all);
+    for (hf_item *at; (at = hf_list_take_first(&all)) != NULL;) {
+        hf_task *task = TASK_OF(at);
+        task->course.redirections = 0;
+        tell_tried(task, hf_link_explain(links, link));
+        if (link->failure == HF_ECONNECT || task->insists || task->course.doubtful)
+            hf_list_add_last(&link->waiting, at);
+        else
+            end_task(links, task, hf_link_explain(links, link), NULL);
     }
-    if (link->failure != HF_ECONNECT)
-        refuse_waiting(links, link);
 }
 
 /* See what has become of the dial. One that fails closes nothing: the idle connections have come

@@ -112,14 +112,6 @@ static hf_status check_run(const hf_address *address, const redisReply *reply, i
     return hf_member_met(address->members, address->member, &run, sent_at);
 }
 
-static hf_status check_written(const hf_address *address, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "READONLY", 8) == 0)
-        return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
-    if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
-        return refused(address, "SET " HF_MEMBERS_KEY, reply);
-    return HF_OK;
-}
-
 /* The client whose list stands there first is right: another client of this moment is refused at
  * its next log-in. */
 static hf_status write_list(hf_connection *connection, const hf_address *address,
@@ -127,9 +119,11 @@ static hf_status write_list(hf_connection *connection, const hf_address *address
     redisReply *reply;
     const char *set[] = {"SET", HF_MEMBERS_KEY, address->members->list, "NX"};
     hf_status status = hf_connection_ask(connection, deadline, &reply, 4, set);
-    if (status != HF_OK)
-        return status;
-    status = check_written(address, reply);
+    const char *error = status == HF_OK && reply->type == REDIS_REPLY_ERROR ? reply->str : "";
+    if (strncmp(error, "READONLY", 8) == 0)
+        status = hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
+    else if (hf_error_permission(error))
+        status = refused(address, "SET " HF_MEMBERS_KEY, reply);
     freeReplyObject(reply);
     return status;
 }

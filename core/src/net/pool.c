@@ -59,18 +59,13 @@ static void retire(hf_connection *connection) {
     hf_list_add_last(&connection->shelf->pool->closed, &connection->idle);
 }
 
-static void retire_idle(shelf *at) {
-    at->joint = NULL;
-    HF_EACH(idle, &at->idle)
-    retire(HF_OF(hf_connection, idle, idle));
-}
-
-static void retire_outdated(shelf *from) {
+/* all: also those to a server that was not replaced, and still serves slots. */
+static void retire_idle(shelf *from, bool all) {
     hf_discovery *discovery = from->pool->discovery;
     from->joint = NULL; /* perhaps to another server */
     HF_EACH(at, &from->idle) {
         hf_connection *connection = HF_OF(hf_connection, idle, at);
-        if (!hf_discovery_current(discovery, connection) ||
+        if (all || !hf_discovery_current(discovery, connection) ||
             !hf_discovery_serves(discovery, connection->node))
             retire(connection);
     }
@@ -84,7 +79,7 @@ static void sweep(hf_pool *pool) {
         return;
     pool->change = change;
     for (size_t i = 0; i < pool->shelf_count; i++)
-        retire_outdated(&pool->shelves[i]);
+        retire_idle(&pool->shelves[i], false);
 }
 
 /* An idle connection that the server has not closed; or NULL. */
@@ -276,14 +271,14 @@ void hf_pool_shut(hf_pool *pool) {
     pthread_mutex_lock(&pool->mutex);
     pool->shut = true;
     for (size_t i = 0; i < pool->shelf_count; i++)
-        retire_idle(&pool->shelves[i]);
+        retire_idle(&pool->shelves[i], true);
     leave(pool, false);
 }
 
 void hf_pool_drop(hf_pool *pool, int node) {
     shelf *both = enter(pool, node, false);
     for (int i = 0; i < 2; i++) {
-        retire_idle(&both[i]);
+        retire_idle(&both[i], true);
         serve_waiting(&both[i]);
     }
     leave(pool, false);
