@@ -344,7 +344,7 @@ static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_ta
 }
 
 static bool may_send(const hf_link *link) {
-    return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX;
+    return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX && !link->yields;
 }
 
 /* Send what may be sent. False: no memory for a whole request, and the connection must be closed.
@@ -542,6 +542,8 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     if (!have_connection(links, link, now))
         return;
     bool rests = link->sent.first == NULL && link->waiting.first == NULL;
+    link->yields = link->sent.first != NULL && link->waiting.first != NULL &&
+                   hf_pool_waits(links->transport->pool, link->node);
     bool answered = is_answered(links, link, now);
     if (!answered)
         tell_silence(links, link, now);

@@ -98,6 +98,7 @@ typedef struct hf_link {
     hf_dial *dial;           /* to it */
     int64_t short_since;     /* since then the pool keeps the next that comes back for it; or 0 */
     hf_list waiting, sent;   /* tasks */
+    bool yields;             /* calls wait for `commands`: no more is sent on it */
     hf_tries tries;          /* to open one */
     int64_t overdue_at;      /* no task here is given up before that */
     int64_t silent_at;       /* and none that was sent must be answered before that */

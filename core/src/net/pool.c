@@ -375,6 +375,13 @@ int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection 
     return outcome;
 }
 
+bool hf_pool_waits(hf_pool *pool, int node) {
+    shelf *at = enter(pool, node, false);
+    bool waits = at->waiting.first != NULL && makes_do(at, hf_now());
+    leave(pool, false);
+    return waits;
+}
+
 void hf_pool_forgo(hf_pool *pool, int node) {
     shelf *at = enter(pool, node, false);
     at->kept = false;

@@ -47,6 +47,8 @@ enum { HF_LENT, HF_OPEN, HF_LATER };
 /* May the keeper open one: no; if the pool has room; or one more rather than wait. */
 enum { HF_OPENS_NONE, HF_OPENS, HF_OPENS_MORE };
 int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out);
+/* Do calls wait for the connection that the keeper has, because no other can be opened? */
+bool hf_pool_waits(hf_pool *pool, int node);
 /* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
  * say; HF_OK: no longer wanted, so that a call that waits opens its own. Returns whether one is
  * open, this or another. */

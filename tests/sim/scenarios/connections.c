@@ -449,6 +449,46 @@ static void test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same(
     fake_stop(&way.way.door);
 }
 
+/* H215: what is started follows without a gap over the only connection, and a thread calls. */
+static void test_what_is_started_leaves_the_only_connection_to_calls(void **state) {
+    enum { BOTH = 2 };
+    static door way;
+    pthread_t thread;
+    hf_lock *locks[BOTH];
+    hf_hold *holds[BOTH];
+    (void)state;
+    hf_client *client = open_through(&way);
+    assert_true(hf_client_fd(client) >= 0);
+    for (int i = 0; i < BOTH; i++) {
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+        holds[i] = held(locks[i]);
+    }
+    atomic_store(&way.shut, true);
+    atomic_store(&way.way.bytes, 16384); /* so that each request takes 100 ms */
+    atomic_store(&looks, true);
+    for (int i = 0; i < BOTH; i++) {
+        assert_status(hf_hold_check_start(holds[i], i + 1), HF_OK);
+        sleep_ms(50);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, look_on, locks[0]), 0);
+    for (int64_t until = now_ms() + 20000; now_ms() < until;) {
+        hf_completion done = next_of(client);
+        assert_status(done.status, HF_OK);
+        assert_status(hf_hold_check_start(holds[done.op - 1], done.op), HF_OK);
+    }
+    atomic_store(&looks, false);
+    pthread_join(thread, NULL);
+    atomic_store(&way.way.bytes, 0);
+    for (int i = 0; i < BOTH; i++)
+        assert_status(next_of(client).status, HF_OK);
+    for (int i = 0; i < BOTH; i++) {
+        give_back(holds[i], HF_OK);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(client);
+    fake_stop(&way.way.door);
+}
+
 static int64_t looked_for;
 
 /* When both requests have met a server that does not know their script, it refuses the first of
@@ -1055,6 +1095,7 @@ int main(int count, char **words) {
         TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
         TEST(test_a_password_that_changes_ends_nothing_while_a_connection_works),
         TEST(test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same),
+        TEST(test_what_is_started_leaves_the_only_connection_to_calls),
         TEST(test_a_request_whose_script_went_with_another_that_was_refused),
         TEST(test_a_subscription_that_is_not_opened_is_no_trouble),
         TEST(test_an_outage_is_met_with_ever_fewer_tries),
