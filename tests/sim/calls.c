@@ -309,13 +309,15 @@ void brake(program *p) {
         return;
     begin_thread(&thread, pull, brake);
     hf_brake_set(brake);
+    p->brakes = true;
     if (p->count == 0)
         acquire(p);
     else if (often(0.5))
         release(p, below(p->count));
     else
-        renew(&p->holds[below(p->count)]);
+        renew(p, &p->holds[below(p->count)]);
     hf_brake_set(NULL);
+    p->brakes = false;
     pthread_join(thread, NULL);
     hf_brake_close(brake);
 }

@@ -410,6 +410,16 @@ void judge_timed_out(const call *c, int64_t timeout_ms) {
                   (double)took / 1e9, (double)timeout_ms / 1e3);
 }
 
+void judge_reached(const call *c, hf_status status) {
+    bool away = status == HF_ECONNECT || status == HF_EUNKNOWN || status == HF_EAUTH ||
+                status == HF_EPROTOCOL || status == HF_ESERVER;
+    if (away && kind_since >= 0 && c->since > kind_since + SETTLED_MS * SIM_MS &&
+        work.connect_ms >= 2000 && work.command_ms >= 2000 && !servers_independent() &&
+        !judge_has_left())
+        sim_wrong("%s answers %s, and all is well: %s", c->name, hf_status_name(status),
+                  hf_error_message());
+}
+
 /* ---------------------------------------------------------------- Waiting */
 
 static waiting *waits_of(const char *key) {

@@ -65,6 +65,8 @@ typedef struct call {
 } call;
 call judge_call(const char *name);
 void judge_answered(const call *call, int64_t within_ms);
+/* It is told so: servers that are well answer, but for a quarantine of several masters. */
+void judge_reached(const call *call, hf_status status);
 /* It was told that its time is up. */
 void judge_timed_out(const call *call, int64_t timeout_ms);
 

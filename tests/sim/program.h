@@ -36,6 +36,7 @@ typedef struct program {
     const bool *closed;      /* the close of its client has returned */
     int64_t ended[STATUSES]; /* how many acquires did, by status */
     int64_t found_lost;      /* holds that a call was to end */
+    bool brakes;             /* a brake may end its calls */
     bool uncounted;          /* some acquires were of several locks, which try more than once */
 } program;
 
@@ -69,7 +70,7 @@ void drop_hold(program *p, int which);
 /* Calls with any key, or with one of its holds. */
 void acquire(program *p);
 void release(program *p, int which);
-void renew(mine *m);
+void renew(const program *p, mine *m);
 
 /* The rarer calls (calls.c). */
 void once(program *p);

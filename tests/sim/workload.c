@@ -131,6 +131,8 @@ void acquire(program *p) {
               (long long)options.lease_ms, hf_status_name(status),
               status != HF_OK ? hf_error_message() : "");
     judge_answered(&c, bound_of(timeout, &options));
+    if (!p->brakes)
+        judge_reached(&c, status);
     p->ended[status]++;
     if (status == HF_OK)
         keep_hold(p, hold, key, &options, c.since, 0);
@@ -237,6 +239,8 @@ void release(program *p, int which) {
                                                : hf_hold_release(m->hold);
     sim_trace("release of %s: %s", m->key, hf_status_name(status));
     judge_answered(&c, patience());
+    if (!p->brakes)
+        judge_reached(&c, status);
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     p->found_lost += status == HF_ELOST || m->marked;
@@ -255,16 +259,18 @@ static void look_if_gone(const mine *m, hf_status status, int64_t began) {
         rules_ended(m->key, hf_hold_fence(m->hold), began, "told gone");
 }
 
-static void ask(mine *m, const char *name, hf_status (*question)(hf_hold *hold)) {
+static void ask(const program *p, mine *m, const char *name, hf_status (*question)(hf_hold *hold)) {
     call c = judge_call(name);
     hf_status status = question(m->hold);
     sim_trace("%s of %s: %s", name, m->key, hf_status_name(status));
     judge_answered(&c, patience());
+    if (!p->brakes)
+        judge_reached(&c, status);
     look_if_gone(m, status, c.since);
     believe(m, status == HF_OK ? c.since : 0);
 }
 
-void renew(mine *m) { ask(m, "renew", hf_hold_renew); }
+void renew(const program *p, mine *m) { ask(p, m, "renew", hf_hold_renew); }
 
 static void replace(mine *m, int64_t lease_ms) {
     m->renewed = m->renewed && lease_ms >= RENEWABLE_MS;
@@ -279,10 +285,11 @@ static void extend(mine *m, bool replaces) {
     hf_status status = hf_hold_extend(m->hold, ms, replaces ? HF_EXTEND_REPLACE : 0);
     sim_trace("extend of %s by %lld ms: %s", m->key, (long long)ms, hf_status_name(status));
     judge_answered(&c, patience());
+    judge_reached(&c, status);
     believe(m, status == HF_OK ? c.since : 0);
 }
 
-static void check(mine *m) { ask(m, "check", hf_hold_check); }
+static void check(const program *p, mine *m) { ask(p, m, "check", hf_hold_check); }
 
 /* At once, or by a release. */
 static void keep(program *p, int which) {
@@ -361,6 +368,7 @@ static void look(program *p) {
     call c = judge_call("inspect");
     hf_status status = hf_lock_inspect(lock, 0, &info, &view);
     judge_answered(&c, patience());
+    judge_reached(&c, status);
     if (status == HF_OK)
         hf_view_close(view);
     hf_lock_close(lock);
@@ -439,11 +447,11 @@ static void step(program *p) {
     if (at == 3)
         release(p, which);
     else if (at == 4)
-        renew(&p->holds[which]);
+        renew(p, &p->holds[which]);
     else if (at == 5 || at == 6)
         extend(&p->holds[which], at == 6);
     else if (at == 7)
-        check(&p->holds[which]);
+        check(p, &p->holds[which]);
     else if (at == 8)
         keep(p, which);
     else if (at == 9)
@@ -825,7 +833,7 @@ static void check_names(hf_client *client, const hf_stats *all) {
 /* All calls have ended: the client has counted them as its callers have. */
 static void check_counts(hf_client *client, const program *programs, int threads, loop *l) {
     hf_stats told = {.size = sizeof told};
-    int64_t ended[STATUSES] = {0}, others = 0;
+    int64_t ended[STATUSES] = {0}, others = 0, waits = 0;
     bool uncounted = l->base.uncounted;
     int64_t found = l->base.found_lost;
     if (hf_client_stats(client, &told) != HF_OK)
@@ -834,6 +842,7 @@ static void check_counts(hf_client *client, const program *programs, int threads
         ended[s] = l->base.ended[s];
         for (int i = 0; i < threads; i++)
             ended[s] += programs[i].ended[s];
+        others += s != HF_EINVAL && s != HF_ECLOSED ? ended[s] : 0;
     }
     for (int i = 0; i < threads; i++) {
         uncounted = uncounted || programs[i].uncounted;
@@ -853,6 +862,7 @@ static void check_counts(hf_client *client, const program *programs, int threads
         {told.canceled, ended[HF_ECANCELED], "canceled"},
         {told.interrupted, ended[HF_EINTR], "interrupted"},
         {told.deadlocks, ended[HF_EDEADLOCK], "deadlocks"},
+        {told.unreplicated, ended[HF_EREPLICAS], "without replicas"},
         {told.unknown, ended[HF_EUNKNOWN], "unknown"},
         {told.unreachable, ended[HF_ECONNECT], "unreachable"},
     };
@@ -860,8 +870,20 @@ static void check_counts(hf_client *client, const program *programs, int threads
         if (counts[i].is != counts[i].shall)
             sim_wrong("%lld acquires ended as %s, and the client counts %lld",
                       (long long)counts[i].shall, counts[i].what, (long long)counts[i].is);
-        others += counts[i].shall;
+        others -= counts[i].shall;
     }
+    /* Without memory an acquire may have ended before it was one. */
+    if (!uncounted && (told.failed > others || told.failed < others - ended[HF_ENOMEM]))
+        sim_wrong("%lld acquires failed otherwise, and the client counts %lld", (long long)others,
+                  (long long)told.failed);
+    for (size_t i = 0; i < HF_BUCKETS; i++)
+        waits += told.wait.counts[i];
+    if (waits != told.acquired)
+        sim_wrong("%lld acquires have a wait time, and %lld got the lock", (long long)waits,
+                  (long long)told.acquired);
+    if (told.waiting != 0)
+        sim_wrong("all acquires have ended, and the client has %lld in a queue",
+                  (long long)told.waiting);
     check_names(client, &told);
     int64_t lost = told.lost_expired + told.lost_unreachable + told.lost_gone;
     /* A call that ends a hold, and finds it lost, says so itself. */
