@@ -313,10 +313,13 @@ void judge_join(belief *b, int64_t group) { b->group = group; }
 
 void judge_number(belief *b, int64_t number) { b->number = number; }
 
-void judge_told_lost(int64_t number) {
+void judge_told_lost(int64_t number, bool gone) {
     for (belief *b = beliefs; b != NULL; b = b->next)
-        if (b->process == sim_self() && b->number == number && !b->kept)
+        if (b->process == sim_self() && b->number == number && !b->kept) {
+            if (gone && b->group == 0 && judge_intact(b))
+                rules_ended(b->key, b->fence, b->began, "told gone");
             b->until = sim_now();
+        }
 }
 
 void judge_over(belief *b) {

@@ -34,9 +34,10 @@ void judge_join(belief *hold, int64_t group);
 bool judge_intact(const belief *hold);
 /* It was lost although it is renewed, which happens in no kind world. */
 void judge_lost(const belief *hold);
-/* The client tells of the loss of the hold with that number, on which nothing counts any more. */
+/* The client tells of the loss of the hold with that number, on which nothing counts any more;
+ * gone: because the server does not have it. */
 void judge_number(belief *hold, int64_t number);
-void judge_told_lost(int64_t number);
+void judge_told_lost(int64_t number, bool gone);
 /* And it is over. */
 void judge_over(belief *hold);
 /* Its holder leaves it to the server for that time, by a call that began then: until its end the

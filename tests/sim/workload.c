@@ -688,13 +688,13 @@ static void end_op(loop *l, const hf_completion *done) {
 }
 
 /* Each hold is told lost once. */
-static void hear_of_loss(loop *l, int64_t number) {
+static void hear_of_loss(loop *l, int64_t number, int cause) {
     sim_trace("hold %lld is told lost", (long long)number);
     for (int i = 0; i < HOLDS; i++)
         if (l->last_lost[i] == number)
             sim_wrong("hold %lld is told lost twice", (long long)number);
     l->last_lost[l->lost++ % HOLDS] = number;
-    judge_told_lost(number);
+    judge_told_lost(number, cause == HF_CAUSE_GONE);
 }
 
 /* The client was closed, and its queue is empty: what is still missing never comes. */
@@ -729,7 +729,7 @@ static void read_completions(loop *l, int ms) {
         usleep((unsigned)ms * 1000);
     while ((status = hf_client_next(l->base.client, &done)) == HF_OK && done.kind != HF_KIND_NONE)
         if (done.kind == HF_KIND_LOSS)
-            hear_of_loss(l, done.hold_number);
+            hear_of_loss(l, done.hold_number, done.cause);
         else if (done.kind == HF_KIND_TROUBLE || done.kind == HF_KIND_FAILOVER)
             must_be_sound(&done);
         else if (done.kind != HF_KIND_ALARM)
