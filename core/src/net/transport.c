@@ -194,19 +194,6 @@ static int how_to_take(const hf_request *request) {
     return request->fetches || request->encoded.length > JOINS_MAX ? HF_POOL_ALONE : HF_POOL_JOINS;
 }
 
-static bool append(hf_connection *connection, const hf_trip *trip) {
-    int how = how_to_send(trip);
-    connection->unheeded += hf_answers_before(how);
-    return hf_connection_append(connection, trip->request, how);
-}
-
-static hf_status exchange(hf_connection *connection, const hf_trip *trip, int64_t now, int64_t by,
-                          redisReply **reply_out) {
-    if (connection->joint.on)
-        return hf_joint_exchange(connection, trip->request, how_to_send(trip), now, by, reply_out);
-    return hf_connection_exchange(connection, now, by, reply_out);
-}
-
 hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome) {
     hf_status status;
@@ -220,7 +207,11 @@ hf_status hf_transport_read_error(hf_transport *transport, const char *shown, in
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             int64_t now, hf_answer *answer, hf_outcome *outcome) {
     hf_status status = HF_OK;
-    if (!connection->joint.on && !append(connection, trip))
+    bool joins = connection->joint.on;
+    int how = how_to_send(trip);
+    if (!joins)
+        connection->unheeded += hf_answers_before(how);
+    if (!joins && !hf_connection_append(connection, trip->request, how))
         status = hf_fail(HF_ENOMEM, "no memory");
     else if (!hf_brake_watch(trip->brake, hf_connection_fd(connection)))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
@@ -231,7 +222,8 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     answer->sent_at = now;
     answer->node = trip->course.node;
     int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
-    status = exchange(connection, trip, now, by, &answer->reply);
+    status = joins ? hf_joint_exchange(connection, trip->request, how, now, by, &answer->reply)
+                   : hf_connection_exchange(connection, now, by, &answer->reply);
     bool alive = hf_brake_watch(trip->brake, -1);
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false);
