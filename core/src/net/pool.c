@@ -78,8 +78,10 @@ static void sweep(hf_pool *pool) {
     if (change == pool->change)
         return;
     pool->change = change;
-    for (size_t i = 0; i < pool->shelf_count; i++)
+    for (size_t i = 0; i < pool->shelf_count; i++) {
         retire_idle(&pool->shelves[i], false);
+        pool->shelves[i].tries.at = 0; /* another server may let in more */
+    }
 }
 
 /* An idle connection that the server has not closed; or NULL. */
