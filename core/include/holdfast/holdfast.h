@@ -1563,8 +1563,10 @@ HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 
 /**
  * Start hf_lock_acquire_as(). An HF_KIND_ACQUIRE completion follows if, and only if, this function
- * returns HF_OK. If neither the call nor the lock has an owner, the operation is its own owner: two
- * acquires started by one thread exclude each other.
+ * returns HF_OK: within the time that hf_lock_acquire_as() would block. With the replicas option,
+ * or HF_ACQUIRE_WHOLE, a client confirms 16 acquires at once, and others may take longer while
+ * those before them are confirmed. If neither the call nor the lock has an owner, the operation is
+ * its own owner: two acquires started by one thread exclude each other.
  *
  * @param op       The caller's number for the operation, above 0; no other operation under way on
  *                 this client may have the same number (HF_EINVAL). The number may be reused when

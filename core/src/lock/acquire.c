@@ -601,7 +601,7 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     if (!confirms)
         return HF_OK;
     hf_client_unlock(call->client);
-    status = hf_hold_confirm(hold, deadline_of_end(call));
+    status = hf_hold_confirm(hold, deadline_of_end(call), hold->terms.replica_ms);
     hf_client_lock(call->client);
     status = hf_hold_confirmed_locked(hold, status);
     hold->kept = keep && hf_hold_is_listed(hold);

@@ -613,6 +613,13 @@ static hf_status perform_held(operation *mine, int64_t number) {
     return status == HF_OK ? perform(mine, number) : status;
 }
 
+hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline) {
+    operation mine = {
+        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
+    hf_status status = check_held(hold);
+    return status == HF_OK ? perform_until(&mine, deadline) : status;
+}
+
 static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
     operation mine = {.hold = hold, .kind = HF_KIND_RENEWAL, .begin = begin_renewal, .mode = mode};
     return perform_held(&mine, number);

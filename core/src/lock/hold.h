@@ -16,6 +16,8 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
 /* The same, and call over() when it is released, or there was no answer in time. False: no memory,
  * or it is released already; nothing follows. */
 bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context);
+/* hf_hold_renew(), by that deadline. */
+hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline);
 /* Ask for it again, with that floor: HF_OK says that it stands, and that its server gives no fence
  * below the floor any more. */
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);

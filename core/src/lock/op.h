@@ -63,6 +63,9 @@ typedef struct hf_op {
     void (*told)(struct hf_op *op, hf_status status);
     void *context; /* of that */
     bool keeps;    /* the hold stays with the client */
+    /* While it is in line to be confirmed, and another op was confirmed in vain: until then the
+     * server may answer, and replicas may have it. 0: it has all its time. */
+    int64_t answer_by, reach_by;
     hf_news *news; /* will tell how it ended; or NULL */
     hf_timer timer;
 } hf_op;

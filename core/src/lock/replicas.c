@@ -2,6 +2,7 @@
 
 #include "base/simulated.h"
 #include "lock/hold.h"
+#include "lock/quorum.h"
 #include "lock/renewal.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
@@ -13,7 +14,7 @@
  * something itself, its claim, and waits for that. What came before it a replica
  * that has it has too.
  */
-static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
+static hf_status ask_replicas(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     for (;;) {
         int64_t left_ms;
@@ -23,7 +24,7 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
         hf_hold_claim_request(&request, hold);
         hf_client_unlock(client);
         request.replicas = hold->terms.replicas;
-        request.replica_ms = hold->terms.replica_ms;
+        request.replica_ms = replica_ms;
         hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
         hf_request_free(&request);
         if (status != HF_OK)
@@ -53,23 +54,33 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold) {
     return hold->terms.replicas > 0 || (hold->terms.whole && !is_whole(hold));
 }
 
-static hf_status make_whole(hf_hold *hold) {
+static hf_status make_whole(hf_hold *hold, int64_t deadline) {
     hf_client_lock(hold->client);
     bool whole = !hold->terms.whole || is_whole(hold);
     hf_client_unlock(hold->client);
     if (!whole)
         HF_MARK("H41");
-    return whole ? HF_OK : hf_hold_renew(hold);
+    return whole ? HF_OK : hf_hold_renew_by(hold, deadline);
 }
 
-hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
+static hf_status explain_few(const hf_hold *hold, int64_t reached) {
+    hf_fail(HF_EREPLICAS,
+            "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
+            "released again",
+            hf_names_quoted(hold->names), (long long)reached, (int)hold->terms.replicas,
+            (long long)hold->terms.replica_ms);
+    hf_explain_replicas(reached);
+    return HF_EREPLICAS;
+}
+
+hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     bool asks = hold->terms.replicas > 0 && hold->reached < 0;
-    hf_status status = asks ? ask_replicas(hold, deadline) : HF_OK;
-    deadline = hf_after(deadline, hold->terms.replica_ms);
+    hf_status status = asks ? ask_replicas(hold, deadline, replica_ms) : HF_OK;
+    deadline = hf_after(deadline, replica_ms);
     bool enough = hold->terms.replicas == 0 || hold->reached >= hold->terms.replicas;
     if (status == HF_OK && enough)
-        status = make_whole(hold);
+        status = make_whole(hold, deadline);
     if (status == HF_OK && enough && hf_hold_state(hold) == HF_STATE_HELD)
         return HF_OK;
     int64_t reached = hold->reached;
@@ -83,13 +94,7 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
         HF_MARK("H141");
         return hf_hold_explain_lost(hold, HF_HOW_LOST);
     }
-    hf_fail(HF_EREPLICAS,
-            "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
-            "released again",
-            hf_names_quoted(hold->names), (long long)reached, (int)hold->terms.replicas,
-            (long long)hold->terms.replica_ms);
-    hf_explain_replicas(reached);
-    return HF_EREPLICAS;
+    return explain_few(hold, reached);
 }
 
 hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status) {
@@ -118,20 +123,97 @@ static void end_confirm(hf_op *op, hf_status status) {
     hf_hold_drop(hold);
 }
 
+/* End an op in line whose hold has been released. */
+static void end_refused(void *context) {
+    hf_op *op = context;
+    end_confirm(op, explain_few(op->hold, op->hold->reached));
+}
+
+/* End an op in line as another one has ended, with that status and message: after its release, if
+ * the server answers. */
+static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t reached,
+                   bool answers) {
+    hf_hold *hold = op->hold;
+    hf_status state = hf_hold_confirmed_locked(hold, HF_OK);
+    if (state != HF_OK) {
+        end_confirm(op, state);
+        return;
+    }
+    op->busy = true;
+    hold->reached = reached;
+    if (status == HF_EREPLICAS && answers && hf_hold_give_up_start_locked(hold, end_refused, op))
+        return;
+    hf_hold_give_up_locked(hold);
+    if (status == HF_EREPLICAS)
+        end_refused(op);
+    else
+        end_confirm(op, hf_fail(status, "lock %s was not confirmed in time, nor one before it: %s",
+                                hf_names_quoted(hold->names), why->message));
+}
+
+static int server_of(const hf_hold *hold) {
+    const hf_client *client = hold->client;
+    return client->quorum != NULL
+               ? 0
+               : hf_discovery_node(client->transport->discovery, hold->names->slot);
+}
+
+/* An op was confirmed in vain, since that time, and would have had until that deadline. The ops in
+ * line for the same server would fare no better: a replica that lacks an earlier write lacks every
+ * later one. End those whose own time is over, and let the others have only what is left of it. */
+static void hurry_those_in_line(const hf_op *failed, hf_status status, int64_t since,
+                                int64_t deadline) {
+    hf_client *client = failed->hold->client;
+    int64_t now = hf_now(), connect_ms = client->transport->connect_ms,
+            reached = failed->hold->reached;
+    bool few = status == HF_EREPLICAS, silent = hf_until(deadline, now) < connect_ms / 2;
+    if (status == HF_ELOST || client->closed)
+        return;
+    hf_error why = *hf_error_last();
+    HF_EACH(at, &client->confirming) {
+        hf_op *op = HF_OP_AT(at);
+        const hf_terms *terms = &op->hold->terms;
+        int64_t limit_ms = few ? terms->replica_ms : connect_ms,
+                over_at = hf_after(op->done_at, limit_ms);
+        bool same = few ? reached < terms->replicas && now >= hf_after(since, limit_ms) : silent;
+        if (op->busy || !same || server_of(op->hold) != server_of(failed->hold))
+            continue;
+        HF_MARK("H198");
+        if (now >= over_at)
+            end_as(op, status, &why, reached, !silent);
+        else
+            *(few ? &op->reach_by : &op->answer_by) = over_at;
+    }
+    hf_error_set(&why);
+}
+
+/* Confirm an op. Its time begins now, and not when it was won, unless another op was confirmed in
+ * vain since: a long line is no reason to refuse what slow replicas will have. */
+static void confirm_next(hf_client *client, hf_op *op) {
+    bool late = op->reach_by > 0;
+    int64_t now = hf_now(), since = late ? op->done_at : now;
+    int64_t deadline = op->answer_by > now ? op->answer_by : hf_client_patience(client);
+    int64_t replica_ms =
+        late ? hf_later(hf_until(op->reach_by, now), 1) : op->hold->terms.replica_ms;
+    op->busy = true;
+    hf_client_unlock(client);
+    hf_status status = hf_hold_confirm(op->hold, deadline, replica_ms);
+    hf_client_lock(client);
+    status = hf_hold_confirmed_locked(op->hold, status);
+    if (status == HF_OK)
+        op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
+    else
+        hurry_those_in_line(op, status, since,
+                            status == HF_EREPLICAS ? hf_after(deadline, replica_ms) : deadline);
+    end_confirm(op, status);
+}
+
 static void *confirm_all(void *argument) {
     hf_client *client = argument;
     hf_op *op;
     hf_client_lock(client);
-    while ((op = next_confirm(client)) != NULL) {
-        op->busy = true;
-        hf_client_unlock(client);
-        hf_status status = hf_hold_confirm(op->hold, hf_client_patience(client));
-        hf_client_lock(client);
-        status = hf_hold_confirmed_locked(op->hold, status);
-        if (status == HF_OK)
-            op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
-        end_confirm(op, status);
-    }
+    while ((op = next_confirm(client)) != NULL)
+        confirm_next(client, op);
     client->confirmers--;
     hf_client_unlock(client);
     hf_client_drop(client);
@@ -154,6 +236,7 @@ void hf_op_confirm_locked(hf_op *op) {
     hf_client *client = op->hold->client;
     hf_hold_grab(op->hold);
     op->busy = false; /* until a thread sees to it */
+    op->done_at = hf_now();
     hf_list_add_last(&client->confirming, &op->place);
     if (start_confirmer(client))
         return;

@@ -7,10 +7,10 @@
 
 /* Must it wait? */
 bool hf_hold_must_confirm_locked(const hf_hold *hold);
-/* An acquire that was won, and is in the table: wait until enough replicas have it, for its
- * replica_ms longer than the deadline, and it its lease. If that cannot be it is released, in the
- * background if the server was silent. Without the mutex. */
-hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline);
+/* An acquire that was won, and is in the table: wait until enough replicas have it, for replica_ms
+ * longer than the deadline, and it its lease. If that cannot be it is released, in the background
+ * if the server was silent. Without the mutex. */
+hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms);
 /* It came to that status before the mutex was taken: it may have been lost since, unannounced, as
  * no caller had it yet. Then it is given up. */
 hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status);

@@ -166,6 +166,50 @@ static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(v
     close_both(way, client, other);
 }
 
+/* More than are confirmed at once: replicas that do not answer, or a server that falls silent while
+ * they are asked for, cost each of them its own time, and not that of all before it. */
+static void all_end_in_time(bool silent, int64_t within_ms) {
+    enum { MANY = 100 };
+    hf_lock *locks[MANY];
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    warm_up(client);
+    for (int i = 0; i < MANY; i++)
+        locks[i] = open_lock(client, text("r%d", i), NULL,
+                             OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 500));
+    int64_t began = now_ms();
+    for (int i = 0; i < MANY; i++)
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 1000, NULL, i + 1), HF_OK);
+    for (int i = 0; i < MANY; i++)
+        assert_soon(NUMBER("EXISTS r%d", i) == 1);
+    if (silent)
+        sim_server_pause(servers_at(0), true);
+    for (int i = 0; i < MANY; i++) {
+        hf_completion done = next_of(client);
+        assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+        assert_true(done.status == HF_EREPLICAS ||
+                    (silent && (done.status == HF_EUNKNOWN || done.status == HF_ECONNECT)));
+        assert_in_range(now_ms() - began, 500, within_ms);
+        if (!silent)
+            assert_int_equal(NUMBER("EXISTS r%lld", (long long)done.op - 1), 0);
+    }
+    sim_server_pause(servers_at(0), false);
+    for (int i = 0; i < MANY; i++) {
+        assert_soon(NUMBER("EXISTS r%d", i) == 0);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(client);
+}
+
+static void test_acquires_in_line_for_replicas_that_are_away_end_in_their_time(void **state) {
+    (void)state;
+    all_end_in_time(false, 700);
+}
+
+static void test_acquires_in_line_for_a_silent_server_end_in_their_time(void **state) {
+    (void)state;
+    all_end_in_time(true, 2800);
+}
+
 /* G9: and it says what it was, as of a lock that was broken. */
 static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that(void **state) {
     (void)state;
@@ -352,6 +396,8 @@ int main(int count, char **words) {
         TEST(test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
+        TEST(test_acquires_in_line_for_replicas_that_are_away_end_in_their_time),
+        TEST(test_acquires_in_line_for_a_silent_server_end_in_their_time),
         TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
         TEST(test_a_request_without_time_to_send_its_script_says_so),

@@ -466,6 +466,40 @@ static void test_a_hold_that_nests_in_another_clients_has_its_replicas(void **st
     hf_client_close(other);
 }
 
+/* More than are confirmed at once, on slow ways: the last ones come to their turn late, and their
+ * replicas have them. */
+static void test_acquires_in_line_for_slow_replicas_are_not_refused(void **state) {
+    enum { MANY = 100 };
+    hf_lock *locks[MANY];
+    sim_settings before = sim_set;
+    (void)state;
+    assert_true(hf_client_fd(client) >= 0);
+    for (int i = 0; i < MANY; i++)
+        locks[i] = open_lock(client, text("slow%d", i), NULL,
+                             OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 500));
+    sim_set.slow = 1;
+    sim_set.slow_ns = 200 * SIM_MS;
+    int64_t began = now_ms();
+    for (int i = 0; i < MANY; i++)
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 1000, NULL, i + 1), HF_OK);
+    for (int ended = 0; ended < MANY;) {
+        hide_from_replicas();
+        hf_completion done = completion_within(client, 30);
+        for (int i = 0; i < servers_count(); i++)
+            set_way(servers_host(master()), servers_host(i), true);
+        sleep_ms(10);
+        if (done.kind == HF_KIND_NONE)
+            continue;
+        assert_status(done.status, HF_OK);
+        hf_hold_close(done.hold);
+        ended++;
+    }
+    assert_true(now_ms() - began > 1000);
+    sim_set = before;
+    for (int i = 0; i < MANY; i++)
+        hf_lock_close(locks[i]);
+}
+
 /* ------------------------------------------------------------------ Limits */
 
 static hf_lock *pool_with_a_replica(hf_client *of, const char *name) {
@@ -520,6 +554,7 @@ int main(int count, char **words) {
         TEST(test_a_second_new_master_is_tried_as_often_as_the_first),
         TEST(test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_master),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
+        TEST(test_acquires_in_line_for_slow_replicas_are_not_refused),
     };
     return RUN_TESTS(tests, count, words);
 }
