@@ -500,8 +500,10 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    if (!bury_locked(hold, kept))
-        return hf_fail(HF_ENOMEM, "no memory");
+    if (!bury_locked(hold, kept)) { /* by no thread, if the client is being closed */
+        hf_status status = hf_client_check(hold->client);
+        return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
+    }
     int state = end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);
@@ -984,12 +986,11 @@ static hf_status adopt(hf_hold *hold) {
         hf_hold_give_up_locked(hold);
         return hf_hold_explain_lost(hold, "a later fence has been seen");
     }
-    status = hf_table_add_locked(client, hold, false);
-    if (status == HF_OK) {
-        hf_renewal_first_locked(hold);
-        hold->counts_since = hf_now();
-    }
-    return status;
+    if (hf_table_add_locked(client, hold, false) != HF_OK)
+        return hf_client_check(client); /* which is closed meanwhile: no acquire is cancelled */
+    hf_renewal_first_locked(hold);
+    hold->counts_since = hf_now();
+    return HF_OK;
 }
 
 hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out) {

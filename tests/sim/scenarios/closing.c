@@ -387,6 +387,54 @@ static void test_a_close_keeps_what_is_being_kept(void **state) {
     keep_and_close(60000);
 }
 
+typedef struct handing {
+    hf_hold *hold;
+    hf_status status;
+} handing;
+
+static void *hand_over(void *argument) {
+    handing *mine = argument;
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    mine->status = hf_hold_hand_over(mine->hold, token, sizeof token, &length);
+    return NULL;
+}
+
+/* Of a hold that was adopted a copy of its acquire may come, and no thread is left to bury it. */
+static void test_a_close_does_not_take_the_memory_to_hand_a_hold_over(void **state) {
+    sim_settings before = sim_set;
+    int met = 0;
+    (void)state;
+    hf_client *other = open_client();
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    for (int n = 0; n < 300; n++) {
+        hf_client *client = open_with(tcp_url(), 2000, 2000);
+        hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+        handing first = {.hold = held(theirs)}, mine = {.status = HF_EINVAL};
+        char token[HF_TOKEN_MAX];
+        size_t length;
+        pthread_t thread;
+        assert_status(hf_hold_hand_over(first.hold, token, sizeof token, &length), HF_OK);
+        assert_status(hf_lock_adopt(lock, token, length, &mine.hold), HF_OK);
+        sim_set.overtaken = 0.5;
+        sim_set.overtaken_ns = SIM_MS;
+        assert_int_equal(pthread_create(&thread, NULL, hand_over, &mine), 0);
+        hf_client_close(client);
+        pthread_join(thread, NULL);
+        sim_set = before;
+        if (mine.status != HF_OK)
+            assert_status(mine.status, HF_ECLOSED);
+        met += mine.status == HF_ECLOSED;
+        TELL("DEL k");
+        hf_hold_close(first.hold);
+        hf_hold_close(mine.hold);
+        hf_lock_close(lock);
+    }
+    assert_in_range(met, 1, 299);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
@@ -403,6 +451,7 @@ int main(int count, char **words) {
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
         TEST(test_a_close_asks_again_for_a_keep_that_was_refused),
         TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
+        TEST(test_a_close_does_not_take_the_memory_to_hand_a_hold_over),
     };
     return RUN_TESTS(tests, count, words);
 }
