@@ -63,6 +63,24 @@ static void test_the_first_does_it_and_later_ones_get_its_result(void **state) {
     assert_done(hers, "");
 }
 
+static void test_a_call_nests_in_nothing_and_only_its_explicit_owner_nests_in_it(void **state) {
+    (void)state;
+    hf_lock *hers = lend(open_lock(ann, "k", "ann", NULL)),
+            *also_hers = lend(open_lock(ben, "k", "ann", NULL)), *his = lock_of(ben);
+    hf_hold *none, *outer = held(hers);
+    assert_status(hf_once_begin(hers, 0, NULL, NULL, 0, &none), HF_EBUSY);
+    assert_status(hf_once_begin(also_hers, 0, NULL, NULL, 0, &none), HF_EBUSY);
+    give_back(outer, HF_OK);
+    hf_hold *hold = begun(hers);
+    assert_status(hf_once_begin(also_hers, 0, NULL, NULL, 0, &none), HF_EBUSY);
+    assert_status(hf_lock_acquire(his, 0, &none), HF_EBUSY);
+    hf_hold *inner = held(also_hers);
+    assert_int_equal(hf_hold_fence(inner), hf_hold_fence(hold));
+    give_back(inner, HF_OK);
+    finish(hold, "42");
+    assert_done(his, "42");
+}
+
 static void test_a_result_may_be_any_bytes_up_to_16_mebibytes(void **state) {
     (void)state;
     hf_lock *lock = lock_of(ann);
@@ -583,6 +601,7 @@ static void test_no_call_begins_without_its_hold_or_its_answer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_first_does_it_and_later_ones_get_its_result),
+        TEST(test_a_call_nests_in_nothing_and_only_its_explicit_owner_nests_in_it),
         TEST(test_a_result_may_be_any_bytes_up_to_16_mebibytes),
         TEST(test_what_is_out_of_bounds_is_refused_and_the_hold_stays),
         TEST(test_of_a_hundred_one_does_it_and_nobody_has_a_turn_of_the_lock),

@@ -1276,7 +1276,8 @@ HF_API hf_status hf_hold_renew(hf_hold *hold);
 
 /**
  * Extend the hold by duration_ms. With HF_EXTEND_REPLACE it lasts exactly duration_ms from now
- * instead, which may be shorter, and later renewals use duration_ms as its lease.
+ * instead, which may be shorter, and later renewals use duration_ms as its lease. Two extensions of
+ * a hold at the same time both add to the time that is left before them: the longer one counts.
  *
  * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with HF_EXTEND_REPLACE also HF_NEVER.
  * @retval HF_EUNSUPPORTED   HF_NEVER, of a quorum. The hold is unchanged.
@@ -1703,7 +1704,8 @@ enum {
  * if it dies then, all others get HF_EOUTCOME until the call is settled (hf_once_settle()).
  *
  * This is the same lock: while it is held through hf_lock_acquire(), the call cannot start, and
- * vice versa. Each caller is its own owner, and never nests.
+ * vice versa. A call never nests, also not in a hold of its own owner. Only an explicit owner
+ * (hf_lock_open()) of a call that runs can acquire the lock again, and nests in the call.
  *
  * @param timeout_ms  As hf_lock_acquire(). 0 does not wait: HF_EBUSY.
  * @param options     NULL for the defaults.
