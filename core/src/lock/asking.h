@@ -12,7 +12,8 @@ typedef enum {
     HF_BY_ACQUIRE /* that always does */
 } hf_way;
 
-/* Of a hold that asks so. crowded: the lock was waited for a moment ago. */
+/* Of a hold that asks so; its request has the floor of the client's table, and needs the mutex.
+ * crowded: the lock was waited for a moment ago. */
 hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded);
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask);
 /* more: that the lock is held is not all that it needs to know, because it waits, or a copy of its

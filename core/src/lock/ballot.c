@@ -45,7 +45,7 @@ static size_t majority_of(const struct hf_ballot *ballot) {
  * all give the same. */
 static int64_t propose(const struct hf_ballot *ballot) {
     const struct hf_quorum *quorum = ballot->client->quorum;
-    int64_t floor = hf_table_floor_locked(ballot->client, ballot->like->names);
+    int64_t floor = hf_hold_floor_locked(ballot->like);
     int64_t clock = hf_members_clock(quorum->members, hf_now()), ahead_ms = AHEAD_MS;
     for (size_t i = 0; i < quorum->count; i++)
         if (quorum->masters[i].trip_ms > ahead_ms && !quorum->masters[i].down)
@@ -148,8 +148,7 @@ static void line_up(struct hf_ballot *ballot) {
         hf_call_abandon(&ballot->line);
     if (ballot->line == NULL && office != HF_NO_MASTER) {
         ballot->office = office;
-        hf_vote_acquire(ballot, HF_CALL_LINE, office,
-                        hf_table_floor_locked(ballot->client, ballot->like->names));
+        hf_vote_acquire(ballot, HF_CALL_LINE, office, hf_hold_floor_locked(ballot->like));
     }
     if (ballot->line == NULL) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));

@@ -351,13 +351,14 @@ void hf_table_end(struct hf_table *table) {
 
 #define STACKED(at) HF_OF(hf_hold, stack, at)
 
-int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
+/* The highest fence of this name that was seen, or 0. */
+static int64_t floor_of(const hf_client *client, const hf_names *names) {
     size_t at = names->hash % FLOORS;
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
 int64_t hf_hold_floor_locked(const hf_hold *hold) {
-    return hf_later(hf_table_floor_locked(hold->client, hold->names), hold->vote_floor);
+    return hf_later(floor_of(hold->client, hold->names), hold->vote_floor);
 }
 
 static void raise_floor(struct hf_table *table, hf_hold *hold) {
@@ -429,8 +430,8 @@ hf_hold *hf_table_outer_locked(const hf_hold *hold) {
 
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {
     const hf_client *client = hold->client;
-    int64_t floor = hold->terms.mode == HF_MODE_SHARED ? hold->floor
-                                                       : hf_table_floor_locked(client, hold->names);
+    int64_t floor =
+        hold->terms.mode == HF_MODE_SHARED ? hold->floor : floor_of(client, hold->names);
     const hf_hold *outer = fence < floor ? find_live(client, hold) : NULL;
     return fence >= floor || (outer != NULL && outer->fence == fence);
 }

@@ -186,9 +186,7 @@ void hf_table_end(struct hf_table *table);
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
 /* The live hold of this client in which it nests, as its id was made; or NULL. */
 hf_hold *hf_table_outer_locked(const hf_hold *hold);
-/* The highest fence of this name that was seen, or 0. */
-int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
-/* The same, and of a vote what it must lie above. */
+/* The highest fence of its name that was seen, or 0; and of a vote what it must lie above. */
 int64_t hf_hold_floor_locked(const hf_hold *hold);
 /* Can it be granted to that hold? A lower one than was seen before comes from another server's
  * memory; but of shared holds, which are granted beside each other, a later one may be told first,
