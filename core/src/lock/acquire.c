@@ -315,13 +315,14 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
     hf_task_submit(&client->links, task, hf_client_patience(client));
 }
 
-/* Its time is up. If it has not asked at all yet, it asks once: only the server's word shows
- * that others kept the lock. */
+/* Its time is up; only now if the process stood still. If it has not asked at all yet, it asks
+ * once: only the server's word shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
     bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
         leave_by_keeper(op, HF_ETIMEOUT);
 }
+    op->until = hf_later(op->until, hf_now());
 
 static void op_due(hf_timer *timer, int64_t now) {
     hf_op *op = HF_OF(hf_op, timer, timer);

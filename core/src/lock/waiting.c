@@ -415,9 +415,12 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         plan_queue(queue, status);
 }
 
-/* What has no place yet is asked for until its time is up; the others ask again soon. */
+/* What has no place yet is asked for until its time is up; the others ask again soon. What only
+ * tries has no time but its own. */
 static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t count) {
     int64_t patience_ms = client->transport->connect_ms, now = hf_now();
+    if (ops[0]->tries)
+        return hf_after(ops[0]->until, patience_ms);
     int64_t latest = hf_after(now, patience_ms + (ops[0]->score > 0 ? RECHECK_MS : 0));
     for (size_t i = 0; i < count; i++) {
         int64_t until = ops[i]->until == HF_NO_DEADLINE ? now : ops[i]->until;

@@ -139,6 +139,25 @@ static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **sta
     give_back(done.hold, HF_OK);
 }
 
+/* H220: its end, and what it asks after that, are answered late. */
+static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void **state) {
+    (void)state;
+    end_subscription();
+    assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT); /* the server knows the scripts */
+    int64_t since = now_ms();
+    waiter *w = waiter_start(lock, 1000);
+    sleep_ms(100);
+    give_back(hold, HF_OK);
+    sleep_ms(800);
+    atomic_store(&way->delay_ms, 950);
+    pthread_join(w->thread, NULL);
+    atomic_store(&way->delay_ms, 0);
+    if (w->done_at - since > 3050)
+        fail_msg("an acquire with 1 s took %lld ms", (long long)(w->done_at - since));
+    assert_int_not_equal(w->status, HF_ETIMEOUT);
+    assert_stays_free("k", 5000);
+}
+
 /* --------------------------------------------------------- The stored rate */
 
 /* A pass waits for the one before it, and follows a rate that changes meanwhile. */
@@ -680,6 +699,7 @@ int main(int count, char **words) {
         TEST(test_an_outage_before_a_place_is_not_told_as_held),
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
         TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
+        TEST(test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may),
         TEST(test_a_pass_that_waits_follows_the_stored_rate),
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
