@@ -168,7 +168,6 @@ static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     else
         hf_request_release(request, hold->names, &ask, hold->fence, hold->out > 0);
     op->canceled = why != HF_ETIMEOUT;
-    op->looks = !is_there(op);
     op->busy = true; /* from now on no other thread asks for it */
 }
 
@@ -180,7 +179,7 @@ static bool is_unsent(const hf_op *op) {
 
 /* Say why the end of a wait was not answered. */
 static hf_status explain_unanswered(const hf_op *op, hf_status status) {
-    if (!op->looks && (status == HF_EUNKNOWN || !is_unsent(op)))
+    if (is_there(op) && (status == HF_EUNKNOWN || !is_unsent(op)))
         return hf_op_explain_given_up(op);
     if (status != HF_EUNKNOWN)
         return status;
@@ -188,9 +187,20 @@ static hf_status explain_unanswered(const hf_op *op, hf_status status) {
                    hf_names_quoted(op->hold->names), hf_error_message());
 }
 
-/* Take the answer of a cancel. False: the op was granted just before, and is over; or it asks once
- * more, because the lock is free. */
-static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
+/* Ask under a new id, in the time that is left. */
+static void ask_once_more(hf_op *op) {
+    op->delegated = true;
+    hf_status status = hf_op_renew_id_locked(op);
+    if (status == HF_OK && !hf_op_try_locked(op, true))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    if (status != HF_OK)
+        hf_op_fail_locked(op, status);
+}
+
+/* Take the answer of a cancel. The op ends, because it was granted just before or others have the
+ * lock; or it asks once more, because no owner of ours has it. */
+static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *link,
+                                   int64_t sent_at) {
     char holder[HF_QUOTED_MAX] = "";
     hf_standing mine;
     hf_look look;
@@ -199,7 +209,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     if (!hf_reply_acquire(reply, &look, &mine, 1)) {
         hf_unexpected("acquire");
         hf_op_fail_locked(op, hf_op_explain_given_up(op));
-        return false;
+        return;
     }
     if (link != NULL)
         hf_link_pair(link, sent_at, look.server_us);
@@ -207,25 +217,21 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
         if (hf_op_take_locked(op, mine.fence, sent_at,
                               hf_validity_deadline(&op->hold->validity, sent_at, mine.remaining_ms),
                               mine.remaining_ms != op->hold->validity.lease_ms))
-            return false;
+            return;
         HF_MARK("H17"); /* not long enough to be told */
     } else {
         hf_op_left_locked(op);
     }
     const char *owner = hf_reply_holder(reply, &length, &kept);
-    if (owner != NULL) {
-        hf_owner_quote(owner, length, holder, sizeof holder);
-    } else if (mine.state != HF_STANDS_HELD) {
+    if (owner == NULL && mine.state != HF_STANDS_HELD) {
         HF_MARK("H196");
-        op->delegated = true;
-        if (hf_op_renew_id_locked(op) == HF_OK && hf_op_try_locked(op, true))
-            return false;
+        ask_once_more(op);
+        return;
     }
-    if (kept)
-        explain_kept(op, holder, look.ttl_ms);
-    else
-        explain_timeout(op, holder);
-    return true;
+    if (owner != NULL)
+        hf_owner_quote(owner, length, holder, sizeof holder);
+    hf_op_fail_locked(op,
+                      kept ? explain_kept(op, holder, look.ttl_ms) : explain_timeout(op, holder));
 }
 
 /* End the op after the request of leave_request(), with or without an answer. */
@@ -239,8 +245,7 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
     } else if (status != HF_OK) {
         hf_op_fail_locked(op, explain_unanswered(op, status));
     } else if (why == HF_ETIMEOUT) {
-        if (has_left_locked(op, reply, link, sent_at))
-            hf_op_fail_locked(op, why);
+        cancel_answered_locked(op, reply, link, sent_at);
     } else {
         hf_op_left_locked(op);
         hf_op_finish_locked(op, why);
@@ -302,9 +307,8 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
         return;
     hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, leave_told, NULL);
     if (task == NULL) {
-        hf_fail(HF_ENOMEM, "no memory");
         op->canceled = why != HF_ETIMEOUT;
-        leave_answered_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
+        leave_answered_locked(op, why, hf_fail(HF_ENOMEM, "no memory"), NULL, NULL, 0);
         return;
     }
     leave_task *mine = HF_OF(leave_task, task, task);
@@ -318,11 +322,11 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
 /* Its time is up; only now if the process stood still. If it has not asked at all yet, it asks
  * once: only the server's word shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
+    op->until = hf_later(op->until, hf_now());
     bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
         leave_by_keeper(op, HF_ETIMEOUT);
 }
-    op->until = hf_later(op->until, hf_now());
 
 static void op_due(hf_timer *timer, int64_t now) {
     hf_op *op = HF_OF(hf_op, timer, timer);

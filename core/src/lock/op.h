@@ -35,7 +35,6 @@ typedef struct hf_op {
     bool missed;    /* it was granted too late: a pause comes before it asks again */
     bool canceled;  /* its release is under way: a grant is not taken any more */
     bool waits;     /* it is counted as waiting */
-    bool looks;     /* its leave, which has nothing to undo, asks who holds the lock */
     bool answered;  /* the server has said how it stands */
     bool explained; /* a message says how it ended: this thread's, or `why` */
     bool owed;      /* the client is closed: its thread undoes it itself */

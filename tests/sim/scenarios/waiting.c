@@ -158,6 +158,38 @@ static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void
     assert_stays_free("k", 5000);
 }
 
+/* H222: by each a client of its own, which asks less and less often where no messages come. */
+static void test_no_memory_to_ask_in_the_end_is_not_told_as_held(void **state) {
+    (void)state;
+    for (int n = 0; n < 60; n++) {
+        alarm(200);
+        hf_client *far = open_with(tcp_url(), 2000, 2000);
+        warm_up(far);
+        hf_lock *mine = lease_lock(far, "k", 60000, HF_OFF);
+        end_subscription();
+        assert_status(hf_lock_acquire_start(mine, NULL, 0, 1000, NULL, 1), HF_OK);
+        sleep_ms(100);
+        give_back(hold, HF_OK);
+        sleep_ms(890);
+        sim_may_lack_memory(sim_self(), true);
+        sim_set.no_memory = 0.2;
+        sleep_ms(200);
+        sim_set.no_memory = 0;
+        sim_may_lack_memory(sim_self(), false);
+        hf_completion done = next_of(far);
+        if (done.status == HF_ETIMEOUT)
+            fail_msg("without memory a free lock is told so: %s", done.error.message);
+        if (done.status == HF_OK)
+            give_back(done.hold, HF_OK);
+        hf_lock_close(mine);
+        hf_client_close(far);
+        servers_limit(0, 0);
+        assert_soon(NUMBER("EXISTS k") == 0);
+        hold = held(theirs);
+    }
+    give_back(hold, HF_OK);
+}
+
 /* --------------------------------------------------------- The stored rate */
 
 /* A pass waits for the one before it, and follows a rate that changes meanwhile. */
@@ -700,6 +732,7 @@ int main(int count, char **words) {
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
         TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
         TEST(test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may),
+        TEST(test_no_memory_to_ask_in_the_end_is_not_told_as_held),
         TEST(test_a_pass_that_waits_follows_the_stored_rate),
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
