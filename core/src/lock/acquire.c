@@ -135,7 +135,7 @@ static void explain_outcome(const hf_op *op, hf_status status) {
         break;
     case HF_ECANCELED:
         if (op->hold->client->closed)
-            hf_fail(status, "the client was closed during the wait");
+            hf_client_explain_closed();
         else
             hf_fail(status, "the wait for lock %s was cancelled", lock);
         break;

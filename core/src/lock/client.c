@@ -165,15 +165,18 @@ hf_status hf_client_listen(const hf_client *client, bool *listens) {
     return answer > 0 ? hf_fail(HF_EINTR, "a signal ended the wait") : HF_OK;
 }
 
+hf_status hf_client_explain_closed(void) {
+    return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+}
+
 hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible) {
     struct pollfd fds[2] = {{.fd = client->closing.fd, .events = POLLIN},
                             {.fd = hf_brake_fd(), .events = POLLIN}};
     bool listens = client->interrupt != NULL;
     int ready = poll(fds, 2, ms > INT32_MAX ? INT32_MAX : (int)ms);
     if (ready > 0)
-        return hf_fail(HF_ECANCELED, "%s",
-                       fds[0].revents != 0 ? "the client was closed during the wait"
-                                           : "the wait was cancelled");
+        return fds[0].revents != 0 ? hf_client_explain_closed()
+                                   : hf_fail(HF_ECANCELED, "the wait was cancelled");
     if (ready < 0 && interruptible)
         return hf_fail(HF_EINTR, "a signal ended the wait");
     return listens ? hf_client_listen(client, &listens) : HF_OK;

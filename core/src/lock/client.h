@@ -107,6 +107,8 @@ int64_t hf_client_patience(const hf_client *client);
 /* Send the request on this thread, without the mutex, with that patience; and free it. */
 hf_status hf_client_call(const hf_client *client, hf_request *request, hf_answer *answer);
 
+/* HF_ECANCELED, with the message that the client was closed while a call waited. */
+hf_status hf_client_explain_closed(void);
 /* Sleep, without the mutex; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
 hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible);
 /* Let the language look for signals; HF_EINTR if one ends the wait. *listens: ask again. */

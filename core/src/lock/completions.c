@@ -127,7 +127,7 @@ void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)
             continue;
         drop(completion->hold);
         completion->hold = NULL;
-        completion->status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        completion->status = hf_client_explain_closed();
         completion->error = *hf_error_last();
     }
 }

@@ -129,7 +129,7 @@ static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
     bool listens = client->interrupt != NULL; /* for signals that came before the poll */
     while (!op->done && !hf_brake_is_pulled() && waits_on(op, wait)) {
         if (client->swept)
-            return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+            return hf_client_explain_closed();
         int64_t ms = sleep_ms(wait == HF_UNTIL_DONE ? HF_NO_DEADLINE : op->until, listens);
         if (ms == 0)
             return HF_ETIMEOUT;

@@ -85,7 +85,7 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
         return HF_OK;
     int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
-        return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        return hf_client_explain_closed();
     bool lost = status == HF_ELOST || hf_hold_state(hold) != HF_STATE_HELD;
     hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
     if (status != HF_OK && status != HF_ELOST)
@@ -100,6 +100,8 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
 hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status) {
     if (status != HF_OK || hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD)
         return status;
+    if (hf_client_check(hold->client) != HF_OK) /* the close has released it */
+        return hf_client_explain_closed();
     HF_MARK("H192");
     hf_hold_give_up_locked(hold);
     return hf_hold_explain_lost(hold, HF_HOW_LOST);
@@ -249,7 +251,7 @@ void hf_confirming_cancel_locked(hf_client *client) {
         hf_op *op = HF_OP_AT(at);
         if (op->told == NULL)
             continue;
-        hf_status status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        hf_status status = hf_client_explain_closed();
         if (!op->busy) {
             end_confirm(op, status);
             continue;

@@ -12,7 +12,7 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold);
  * if the server was silent. Without the mutex. */
 hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms);
 /* It came to that status before the mutex was taken: it may have been lost since, unannounced, as
- * no caller had it yet. Then it is given up. */
+ * no caller had it yet, and is given up; or a close has released it. */
 hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status);
 /* The same for one that was started, on another thread, which then tells it, with its message, and
  * frees the op. */

@@ -267,6 +267,51 @@ static void test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held(vo
     hf_lock_close(theirs);
 }
 
+typedef struct confirmed {
+    pthread_t thread;
+    hf_lock *lock;
+    hf_hold *hold;
+    hf_status status;
+    char why[200];
+} confirmed;
+
+static void *acquire_whole(void *argument) {
+    confirmed *mine = argument;
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
+    mine->status = hf_lock_acquire_as(mine->lock, NULL, 0, 20000, &options, &mine->hold);
+    snprintf(mine->why, sizeof mine->why, "%s", hf_error_message());
+    return NULL;
+}
+
+/* H221: its thread stands still when it is confirmed, and another closes the client. */
+static void
+test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost(void **state) {
+    sim_settings before = sim_set;
+    (void)state;
+    hf_lock *theirs = lease_lock(other, "k", 600000, HF_OFF);
+    for (int n = 0; n < 200; n++) {
+        alarm(600);
+        hf_client *leaving = open_client();
+        confirmed mine = {.lock = lease_lock(leaving, "k", 600000, HF_OFF)};
+        hf_hold *hold = held(theirs);
+        assert_int_equal(pthread_create(&mine.thread, NULL, acquire_whole, &mine), 0);
+        assert_soon(queued("k") == 1);
+        give_back(hold, HF_OK);
+        sim_set.stunned = 0.2;
+        sim_set.stunned_ns = SIM_S / 3; /* a grant lasts longer */
+        sleep_ms(10);
+        sim_set = before;
+        hf_client_close(leaving);
+        pthread_join(mine.thread, NULL);
+        if (mine.status == HF_ELOST)
+            fail_msg("what a close released is told as lost: %s", mine.why);
+        hf_hold_close(mine.hold);
+        hf_lock_close(mine.lock);
+        TELL("DEL k");
+    }
+    hf_lock_close(theirs);
+}
+
 /* A step back of the server's clock gives the key a longer life, which a correction may end. */
 static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state) {
     (void)state;
@@ -565,6 +610,7 @@ int main(int count, char **words) {
         TEST(test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nests),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held),
+        TEST(test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost),
         TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_a_release_by_the_lock_takes_no_hold_of_another_thread),
