@@ -87,6 +87,16 @@ typedef struct operation {
     int settled;
 } operation;
 
+/* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
+static bool is_unmarked(const hf_hold *hold) {
+    return hold->once != NULL && hold->once->most && !hold->once->begun;
+}
+
+/* Does a release say what became of a call? Then no plain one may take its place. */
+static bool says_more(const operation *mine) {
+    return mine->how != '\0' || is_unmarked(mine->hold);
+}
+
 static void drop_operation(operation *mine) {
     if (mine->listed)
         hf_hold_drop(mine->hold);
@@ -110,7 +120,7 @@ static hf_status run(operation *mine, int64_t deadline) {
     if (next == UNCLEAR)
         hf_transport_explain(client->transport, mine->request, deadline);
     if (mine->owed)
-        hf_undo_now(mine->hold, mine->how != '\0' ? mine->request : NULL, deadline);
+        hf_undo_now(mine->hold, says_more(mine) ? mine->request : NULL, deadline);
     hf_request_free(mine->request);
     return mine->status;
 }
@@ -246,6 +256,7 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
     case HF_RELEASE_NONSENSE:
         return hf_unexpected("release");
     case HF_RELEASE_NOT_HELD:
+    case HF_RELEASE_KEPT: /* but its mark is withdrawn */
         break;
     case HF_RELEASE_SPLIT:
         HF_MARK("H24");
@@ -286,10 +297,14 @@ static void count_release_locked(const operation *mine) {
     }
 }
 
-static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
+static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left,
+                            bool again) {
+    hf_leaving not_made = hf_once_not_made(hold);
     hf_ask ask = hf_hold_ask(hold);
+    if (left == NULL && is_unmarked(hold))
+        left = &not_made;
     if (left == NULL) {
-        hf_hold_release_request(request, hold, false);
+        hf_hold_release_request(request, hold, again);
         return;
     }
     hf_request_finish(request, hold->names, &ask, hold->fence, hold->out > 0, left);
@@ -308,11 +323,12 @@ static hf_status begin_release(operation *mine) {
     mine->state = end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->drops =
-        mine->may_drop && left == NULL && !hf_waiting_expected_locked(hold->client, hold->names) &&
-        !HF_UNUSUAL("releases in general") && hf_hold_drop_request(mine->request, hold, now);
+    mine->drops = mine->may_drop && left == NULL && !is_unmarked(hold) &&
+                  !hf_waiting_expected_locked(hold->client, hold->names) &&
+                  !HF_UNUSUAL("releases in general") &&
+                  hf_hold_drop_request(mine->request, hold, now);
     if (!mine->drops)
-        release_request(mine->request, hold, left);
+        release_request(mine->request, hold, left, false);
     return HF_OK;
 }
 
@@ -322,7 +338,7 @@ static void settle_release(operation *mine, hf_status status) {
     bool gone = mine->outcome == HF_RELEASE_NOT_HELD || mine->outcome >= HF_RELEASE_KEPT;
     if (mine->outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
-    if (status != HF_OK && mine->how != '\0') /* nor is that until there is an answer */
+    if (status != HF_OK && says_more(mine)) /* nor is that until there is an answer */
         mine->owed = !hf_undo_insist_locked(hold, mine->request);
     else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
@@ -351,7 +367,7 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
         HF_MARK("C20");
         mine->drops = false;
         hf_request_free(mine->request);
-        release_request(mine->request, mine->hold, NULL);
+        release_request(mine->request, mine->hold, NULL, false);
         return AGAIN;
     }
     settle_release(mine, status);
@@ -445,17 +461,14 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
 
 size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold) {
     int64_t left_ms = hf_until(hold->keeps_until, hf_now());
-    hf_leaving left = hf_once_not_made(hold);
     hf_ask ask = hf_hold_ask(hold);
     bool keeps = left_ms >= HF_LEASE_MIN, buries = keeps && hold->out > 0;
     if (buries) /* first: what is kept has another id, and a copy might begin this one beside it */
         hf_request_cancel(requests++, hold->names, &ask, true);
     if (keeps)
         renewal_request(requests, hold, left_ms, HF_RENEW_KEEP);
-    else if (hold->once != NULL && hold->once->most && !hold->once->begun)
-        release_request(requests, hold, &left);
     else
-        hf_hold_release_request(requests, hold, true);
+        release_request(requests, hold, NULL, true);
     return 1 + buries;
 }
 

@@ -403,6 +403,55 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
     proxy_stop(lane);
 }
 
+static void *release_meanwhile(void *hold) { return (void *)(intptr_t)hf_hold_release(hold); }
+
+/* H223: the same, and another thread releases the hold; or its release is refused at first. */
+static void test_a_mark_that_a_release_meets_is_withdrawn(void **state) {
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        proxy *lane = proxy_start();
+        hf_client *two = open_with(url_of(lane), 2000, 5000);
+        pthread_t marks, releases;
+        void *marked, *released;
+        warm_up(two);
+        hf_lock *lock = lease_lock(two, "k", 60000, HF_OFF);
+        hf_hold *hold = turn_of(theirs);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+        assert_status(hf_once_finish(hold, HF_ONCE_RETRY, "", 0, 0), HF_OK);
+        hf_hold_close(hold);
+        hold = turn_of(lock);
+        proxy_next(lane, HOLD_REPLY, hf_script_begin.sha1);
+        assert_int_equal(pthread_create(&marks, NULL, mark_meanwhile, hold), 0);
+        assert_soon(STRING("HGET {k}k:hf1:r hf1")[32] == 'b');
+        if (refused)
+            servers_refuse(0, SIM_EVERYTHING, "ERR something is wrong", -1);
+        assert_int_equal(pthread_create(&releases, NULL, release_meanwhile, hold), 0);
+        pthread_join(releases, &released);
+        assert_int_equal((intptr_t)released, refused ? HF_ESERVER : HF_OK);
+        servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+        atomic_store(&lane->holds_reply, false);
+        pthread_join(marks, &marked);
+        assert_int_equal((intptr_t)marked, HF_ENOTHELD);
+        assert_soon(NUMBER("EXISTS k") == 0);
+        give_back(turn_of(theirs), HF_OK);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        hf_client_close(two);
+        proxy_stop(lane);
+    }
+}
+
+/* What was never marked is lost as any other hold. */
+static void test_a_release_of_what_was_not_marked_says_that_it_is_lost(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    TELL("DEL k");
+    give_back(hold, HF_ELOST);
+    hold = turn_of(mine);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS {k}k:hf1:r"), 0);
+}
+
 /* An acquire that waits for what the call brought learns why it cannot, and takes none of its
  * client's others with it. */
 static void test_a_record_of_another_type_ends_the_wait_for_an_outcome(void **state) {
@@ -443,6 +492,8 @@ int main(int count, char **words) {
         TEST(test_a_result_that_was_refused_is_sent_by_a_close),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
+        TEST(test_a_mark_that_a_release_meets_is_withdrawn),
+        TEST(test_a_release_of_what_was_not_marked_says_that_it_is_lost),
         TEST(test_the_next_turn_ends_the_one_that_was_lost),
         TEST(test_a_record_of_another_type_ends_the_wait_for_an_outcome),
     };
