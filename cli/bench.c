@@ -61,7 +61,8 @@ static void listen_to_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
     struct sigaction action = {.sa_handler = interrupt};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!cli_ignores(numbers[i])) /* what is ignored stays so */
+        /* What the caller ignores stays so; but systemd ignores SIGPIPE for all its units. */
+        if (numbers[i] == SIGPIPE || !cli_ignores(numbers[i]))
             sigaction(numbers[i], &action, NULL);
 }
 

@@ -248,6 +248,18 @@ def test_a_signal_that_the_caller_ignores_does_not_end_it(good: redis.Redis, cli
     assert_all_measured(measurements(objects(out)))
 
 
+def test_the_end_of_its_reader_ends_it_also_where_that_is_ignored(
+    good: redis.Redis, cli: Program
+) -> None:
+    """As `holdfast bench | head` in a unit of systemd. Python ignores SIGPIPE, too."""
+    running = cli.start("bench", "--json", *BRIEF, restore_signals=False)
+    assert running.stdout is not None
+    assert running.stdout.readline() != ""
+    running.stdout.close()
+    assert running.wait(50) == 128 + signal.SIGPIPE
+    assert_soon_gone(good)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
