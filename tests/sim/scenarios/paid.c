@@ -424,11 +424,11 @@ static void test_a_mark_that_a_release_meets_is_withdrawn(void **state) {
         assert_int_equal(pthread_create(&marks, NULL, mark_meanwhile, hold), 0);
         assert_soon(STRING("HGET {k}k:hf1:r hf1")[32] == 'b');
         if (refused)
-            servers_refuse(0, SIM_EVERYTHING, "ERR something is wrong", -1);
+            servers_refuse(0, SIM_WRITES, "ERR something is wrong", -1);
         assert_int_equal(pthread_create(&releases, NULL, release_meanwhile, hold), 0);
         pthread_join(releases, &released);
         assert_int_equal((intptr_t)released, refused ? HF_ESERVER : HF_OK);
-        servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+        servers_refuse(0, SIM_WRITES, NULL, 0);
         atomic_store(&lane->holds_reply, false);
         pthread_join(marks, &marked);
         assert_int_equal((intptr_t)marked, HF_ENOTHELD);
