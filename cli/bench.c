@@ -23,11 +23,11 @@ static const char help[] =
     "  -s, --seconds DURATION   how long each of the four measurements takes; default: 2s\n"
     "  -t, --threads NUMBER     how many threads measure at once; default: 1, which shows the\n"
     "                           latency of one call; more show the throughput of the server\n"
-    "      --name PREFIX        how the names of its locks begin; default: holdfast-bench\n"
+    "      --name PREFIX        the prefix of the names of its locks; default: holdfast-bench\n"
     "  -c, --check              check the settings only, without measurements\n"
-    "      --plan WISH          and say what servers, memory and options a fleet needs, like\n"
+    "      --plan WISH          also print what servers, memory and options a fleet needs, like\n"
     "                           locks=1000,hosts=20,rate=50 (also waiters, names and lease); with\n"
-    "                           8 threads, unless --threads says otherwise\n"
+    "                           8 threads, unless --threads gives another number\n"
     "      --json               one JSON object on each line\n"
     "\n"
     "Exit status: 0 all is well, 1 a problem was found; others: man holdfast.\n";
@@ -91,7 +91,7 @@ static void tell_finding(const hf_finding *one, bool several) {
         printf("  %-8s %-12s %s%s%s\n", cli_level(one->level), one->subject,
                several ? one->server : "", several ? ": " : "", one->text);
         if (names)
-            printf("%24sFor a user of other names, check names that begin so: --name PREFIX\n", "");
+            printf("%24sFor a user with another key prefix, give that prefix: --name PREFIX\n", "");
         return;
     }
     printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", cli_level(one->level));

@@ -6,7 +6,7 @@
 
 /* Return "none", "running", "unknown", "retry", "done" or "failed". */
 const char *call_state(int32_t state);
-/* Return the state of that word; -1: there is none. */
+/* Return the state of the word; -1: there is no such state. */
 int32_t call_state_named(const char *word);
 /* Return how urgent the state is: smaller numbers come first, an unknown outcome before all. */
 int call_rank(int32_t state);

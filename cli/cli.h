@@ -16,7 +16,7 @@ enum cli_status {
     /* Others hold the lock, or a condition of the caller is not met. */
     CLI_NO = 1,
     CLI_USAGE = 64,
-    /* What was to be settled has changed meanwhile: another record, or settled already. */
+    /* The record to settle has changed meanwhile: another record, or settled already. */
     CLI_OTHER = 65,
     /* The server cannot be reached, or its reply was lost. */
     CLI_UNREACHABLE = 69,
@@ -117,7 +117,7 @@ void cli_clock_set(int clock, int64_t at);
 /* Return the URL of --url, else of HOLDFAST_URL, else redis://localhost:6379. */
 const char *cli_url(void);
 bool cli_is_quorum(void);
-/* Take that one, as if --url had given it. */
+/* Use this URL, as if --url had given it. */
 void cli_use_url(const char *url);
 /* Open a client with that URL, and print the first one's warning, if it has one; or print the
  * error. Return CLI_OK, or the exit status. */

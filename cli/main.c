@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(name, commands[i]->name) == 0) {
             cli_begin(commands[i]);
-            argv[1] = (char[]){"holdfast"}; /* getopt says it in its messages */
+            argv[1] = (char[]){"holdfast"}; /* getopt prints it in its messages */
             int status = commands[i]->run(argc - 1, argv + 1);
             return status == CLI_OK ? cli_printed() : status;
         }

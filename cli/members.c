@@ -11,9 +11,9 @@
 static const char help[] =
     "Usage: holdfast members [options] [URL]\n"
     "\n"
-    "Show each master of the quorum redis+quorum://...: its version, since when it runs and\n"
-    "what is left of its quarantine, the list of masters that it has, its persistence, its\n"
-    "clock, and whatever else endangers locks. All masters are asked at once.\n"
+    "Show each master of the quorum redis+quorum://...: its version, its uptime, the rest of\n"
+    "its quarantine, its list of masters, its persistence, its clock, and whatever else\n"
+    "endangers locks. All masters are asked at once.\n"
     "\n"
     "      --json               print one object per master\n"
     "\n"
@@ -106,7 +106,7 @@ static int run(int argc, char **argv) {
         cli_use_url(argv[optind]);
     if (!cli_is_quorum())
         cli_usage("members takes the URL of a quorum, redis+quorum://HOST,HOST,HOST");
-    int result = cli_open(&lazy, &client); /* so that it tells of masters that refuse it */
+    int result = cli_open(&lazy, &client); /* so that it reports masters that refuse it */
     if (result != CLI_OK)
         return result;
     show_begin();

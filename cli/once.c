@@ -27,7 +27,7 @@ static const char help[] =
     "  resolve   keep a result or an error, which all callers then get\n"
     "  retry     allow the next caller to make the call again. Until then, a late result of the\n"
     "            first call is still kept\n"
-    "  forget    drop the record, also a result: the next caller makes the call\n"
+    "  forget    drop the record, even a result: the next caller makes the call\n"
     "\n"
     "ls:\n"
     "      --state STATE        only unknown, running, retry, failed or done\n" LOOK_RATE_HELP
@@ -37,7 +37,7 @@ static const char help[] =
     "resolve, retry, forget:\n"
     "      --fence NUMBER       only the record with this fence, without a question; the default\n"
     "                           shows the record, and asks for confirmation\n"
-    "      --force              also while the call is in progress, whose hold ends; and replace\n"
+    "      --force              settle a call in progress, too, whose hold ends; and replace\n"
     "                           a result or an error\n"
     "      --note TEXT          the reason, shown with the record; at most 1024 bytes\n"
     "resolve:\n"
@@ -97,7 +97,7 @@ static void add_record(void *context, const hf_lock_info *info, const hf_view *v
     one->call.note = one->note = show_copy(call.note, call.note_len);
 }
 
-/* Unknown outcomes come first, and of each state the oldest. */
+/* Unknown outcomes come first, and within each state the oldest record. */
 static int compare(const void *left, const void *right) {
     const record *one = left, *other = right;
     int by_state = call_rank(one->call.state) - call_rank(other->call.state);
@@ -217,7 +217,7 @@ static int refuse(const void *name, size_t length, const char *why, int result) 
     return result;
 }
 
-/* Print the bytes as they are; on a terminal, which none of them may control, as text. */
+/* Print the bytes as they are; on a terminal, which no byte may control, as text. */
 static void print_bytes(const void *bytes, size_t length) {
     if (isatty(STDOUT_FILENO) != 1) {
         fwrite(bytes, 1, length, stdout);
@@ -489,7 +489,7 @@ static void read_arguments(command *it, int argc, char **argv) {
         it->verb++;
     if (it->verb == VERBS)
         cli_usage("once takes ls, show, resolve, retry or forget, not '%s'", argv[1]);
-    argv[1] = argv[0]; /* getopt says it in its messages */
+    argv[1] = argv[0]; /* getopt prints it in its messages */
     read_options(it, argc - 1, argv + 1);
     int left = argc - 1 - optind;
     it->argument = left > 0 ? argv[1 + optind] : NULL;

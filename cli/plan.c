@@ -11,18 +11,18 @@ enum {
     LOCK_BYTES = 420,          /* a held lock with its last fence */
     NAME_BYTES = 180,          /* a last fence */
     WAITER_BYTES = 290,        /* in a queue */
-    CONNECTION_BYTES = 20000,  /* with the buffers of one that is in use */
+    CONNECTION_BYTES = 20000,  /* with the buffers of a connection in use */
     CLIENT_CONNECTIONS = 3,    /* at most, to one server */
     CALL_BYTES = 300,          /* of a request and its answer, both ways */
     BATCH = 100,               /* holds that one request renews */
     RENEWALS = 3,              /* in a lease; with each client's share 3.2 */
     ASK_MS = 3000,             /* after which a waiter asks again */
-    ASK_PAIRS = 2,             /* what that costs, with the PING of its subscription, in pairs */
-    CONNECT_PAIRS = 1,         /* what a connect and a log-in cost, in pairs */
-    SPREAD_MS = 1000,          /* over which clients connect after an outage */
+    ASK_PAIRS = 2,             /* the cost of that, with the PING of its subscription, in pairs */
+    CONNECT_PAIRS = 1,         /* the cost of a connect and a log-in, in pairs */
+    SPREAD_MS = 1000,          /* clients connect over this time after an outage */
     DEFAULT_MAXCLIENTS = 10000 /* Redis's own */
 };
-/* What of one core a master is to do at most: the rest is for bursts and for a failover. */
+/* The part of one core that a master may use: the rest is for bursts and for a failover. */
 #define MOST_LOAD 0.5
 
 static double read_number(const char *key, const char *text) {
@@ -71,7 +71,7 @@ plan_wish plan_read(const char *text) {
     return wish;
 }
 
-/* What follows from a wish. Loads are parts of one core. */
+/* The results of a wish. Loads are parts of one core. */
 typedef struct plan {
     double acquire, renew, wait, load;
     int64_t masters, memory, connections, bytes_a_second, restart_ms;
@@ -90,7 +90,7 @@ static plan make_plan(const plan_wish *wish, const plan_costs *costs) {
     double renewed = (double)wish->locks * RENEWALS * 1000 / (double)wish->lease_ms; /* a second */
     double waiting = (double)(wish->waiters < wish->hosts ? wish->waiters : wish->hosts);
     made.acquire = wish->rate * (wish->waiters > 0 ? costs->handoff : pair);
-    /* In a batch of a hundred a hold costs two fifths of one alone. */
+    /* In a batch of a hundred a hold costs two fifths of a hold alone. */
     made.renew = renewed * costs->renewal * (0.4 + 0.6 / batch);
     made.wait = waiting * ASK_PAIRS * pair * 1000 / ASK_MS;
     made.load = made.acquire + made.renew + made.wait;
@@ -151,7 +151,7 @@ void plan_print(const plan_wish *wish, const plan_costs *costs, bool json) {
            made.connections * 3 / 2 > DEFAULT_MAXCLIENTS ? made.connections * 3 / 2
                                                          : DEFAULT_MAXCLIENTS);
     printf("  network      %.2f MB a second, both ways\n", (double)made.bytes_a_second / 1e6);
-    printf("  restart      all hold and wait again about %.1f s after the server is back\n",
+    printf("  restart      all clients hold and wait again about %.1f s after the server is back\n",
            (double)made.restart_ms / 1e3);
     printf("  options      lease=%g, command_timeout=%g", (double)wish->lease_ms / 1e3,
            wish->lease_ms < 6000 ? (double)wish->lease_ms / 3000 : 2.0);

@@ -1,5 +1,4 @@
-/* What a server needs for a number of locks, hosts and acquisitions, from what it was measured to
- * do. */
+/* The needs of a number of locks, hosts and acquisitions, from the measurements of a server. */
 #ifndef HOLDFAST_CLI_PLAN_H
 #define HOLDFAST_CLI_PLAN_H
 
@@ -15,7 +14,7 @@ typedef struct plan_wish {
     int64_t lease_ms; /* of each lock */
 } plan_wish;
 
-/* Seconds of a busy server for each. */
+/* Seconds of a busy server for each operation. */
 typedef struct plan_costs {
     double pair, handoff, renewal;
 } plan_costs;

@@ -146,7 +146,7 @@ void row_add_head(show_text *line, const row_layout *layout) {
     show_free(&field);
 }
 
-/* So begins the note of a candidate of an election, in each language. */
+/* The beginning of the note of a candidate of an election, in each language. */
 #define LEADER "leader election"
 
 /* Add the state: of a call that is made once, if it is in progress or the lock is free; "excl. x2"

@@ -60,7 +60,7 @@ static const char help[] =
     "\n"
     "COMMAND has HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_FENCE in its environment.\n"
     "\n"
-    "Exit status: that of COMMAND, 128 + N if signal N ended COMMAND or the wait, and\n"
+    "Exit with the status of COMMAND, 128 + N if signal N ended COMMAND or the wait, or\n"
     "   1  others hold the lock (-n)         76  the server returned an error\n"
     "  64  bad usage                         77  the server rejected the user or password\n"
     "  69  the server cannot be reached      79  the lock was lost\n"
@@ -411,7 +411,7 @@ static int refused(const run_state *run, const hf_completion *completion) {
     int status = busy ? CLI_NO : CLI_TIMEOUT;
     if (wish->per_ms != 0) {
         if (wish->verbose || (!busy && !wish->quiet))
-            cli_error("'%s' has let pass all that its rate allows: no pass is free", wish->name);
+            cli_error("the rate of '%s' is used up: no pass is free", wish->name);
     } else if (wish->once_ms > 0) {
         if (!wish->quiet)
             cli_error("'%s' already ran in this period or is running: nothing to do", wish->name);
@@ -692,7 +692,7 @@ static int finish(run_state *run) {
 static int pass(run_state *run) {
     char token[HF_TOKEN_MAX];
     size_t length;
-    /* After a wait it has not its whole lease yet. */
+    /* After a wait the hold does not have its whole lease yet. */
     hf_status status = run->wish->timeout_ms != 0 ? hf_hold_renew(run->hold) : HF_OK;
     if (status == HF_OK)
         status = hf_hold_hand_over(run->hold, token, sizeof token, &length);

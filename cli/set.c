@@ -9,14 +9,14 @@
 static const char help[] =
     "Usage: holdfast set NAME --permits NUMBER | --rate NUMBER/DURATION | --no-limit\n"
     "\n"
-    "Store with the lock NAME how many permits it has, or how often its gate lets pass, on all\n"
+    "Store with the lock NAME the number of its permits, or the rate of its gate, for all\n"
     "hosts. From then on an acquire with another number is refused, and an acquire without a\n"
-    "number follows the stored one. A change ends no hold; waiters follow it at once.\n"
+    "number follows the stored number. A change ends no hold; waiters follow it at once.\n"
     "\n"
     "      --permits NUMBER     the number of permits\n"
     "      --rate NUMBER/DURATION\n"
     "                           the passes of a gate in any such time: 10/1m\n"
-    "      --no-limit           take the limit away\n"
+    "      --no-limit           remove the limit\n"
     "      --hex                NAME is given in hex digits\n"
     "\n"
     "Exit status: 0; 69 and others as in the manual.\n";

@@ -29,7 +29,7 @@ static const char help[] =
     "      --json               with -b: print each snapshot as one object on one line\n"
     "      --rate NUMBER        as for ls, but always with a limit; default: 500\n"
     "\n"
-    "Exit status: 0; with -b, that of the last snapshot: 69 and others as in the manual.\n";
+    "Exit status: 0; with -b, the last snapshot's: 69 and others as in the manual.\n";
 
 typedef struct command {
     watch watch;

@@ -88,7 +88,7 @@ complete -c holdfast -n $top -s n -l iterations -x -d 'Exit after that number of
 set -l set '__holdfast_command_is set'
 complete -c holdfast -n $set -l permits -x -d 'The number of permits'
 complete -c holdfast -n $set -l rate -x -d 'The passes of a gate in any such time: 10/1m'
-complete -c holdfast -n $set -l no-limit -d 'Take the limit away'
+complete -c holdfast -n $set -l no-limit -d 'Remove the limit'
 complete -c holdfast -n $set -l hex -d 'The name is given in hex digits'
 
 # break

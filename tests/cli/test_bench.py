@@ -178,7 +178,7 @@ def test_a_user_of_other_names_is_told_how_to_check_them(good: redis.Redis, cli:
     done = cli("bench", "--check")
     assert done.returncode == 1
     assert "~holdfast-bench:pair:0" in done.stdout
-    assert "check names that begin so: --name PREFIX" in done.stdout
+    assert "give that prefix: --name PREFIX" in done.stdout
     done = cli("bench", "--check", "--name", "app:")
     assert "--name PREFIX" not in done.stdout
 

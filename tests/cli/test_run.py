@@ -232,7 +232,7 @@ def test_so_many_commands_begin_as_the_rate_allows(
     assert (busy.returncode, busy.stderr) == (1, "")
     late = cli("run", "-w", "1ms", "--rate", "2/1h", name, "true")
     assert late.returncode == 75
-    assert f"'{name}' has let pass all that its rate allows: no pass is free" in late.stderr
+    assert f"the rate of '{name}' is used up: no pass is free" in late.stderr
     one.communicate("\n", timeout=50)
     assert cli("run", "-n", "-E", 9, "--rate", "2/1h", name, "true").returncode == 9
     lock = client.lock(name)

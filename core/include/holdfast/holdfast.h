@@ -94,7 +94,7 @@ enum {
     HF_EAUTH = 11,
     /** The server answered with an error. Nothing was done. */
     HF_ESERVER = 12,
-    /** The server does not speak the Redis protocol, or its answer makes no sense. */
+    /** The server does not speak the Redis protocol, or its answer is malformed. */
     HF_EPROTOCOL = 13,
     /**
      * The server is too old or of the wrong kind, the URL's scheme is not supported, or a quorum of
@@ -131,8 +131,8 @@ enum {
      */
     HF_EOUTCOME = 21,
     /**
-     * Calls that are made once: the record of this name is of a call with other arguments, or of
-     * the other mode. Nothing is held.
+     * Calls that are made once: the record of this name belongs to a call with other arguments,
+     * or in the other mode. Nothing is held.
      */
     HF_EMISMATCH = 22,
     /**
@@ -142,7 +142,7 @@ enum {
     HF_ESETTLED = 23,
     /**
      * A limit is stored with the name (hf_lock_limit()), and this acquire gives another number, or
-     * takes more than that; or it has a weight, and no number is known. Nothing is held.
+     * takes more than that; or the acquire has a weight, and no number is known. Nothing is held.
      */
     HF_ELIMIT = 24
 };
@@ -173,7 +173,7 @@ HF_API const char *hf_error_message(void);
 typedef struct hf_error {
     /** With HF_EREPLICAS: the number of replicas that confirmed the lock; otherwise 0. */
     int64_t replicas;
-    /** With HF_ELOST: HF_CAUSE_*, why the hold was lost; HF_CAUSE_NONE if that is not known. */
+    /** With HF_ELOST: the cause of the loss, HF_CAUSE_*; HF_CAUSE_NONE if it is not known. */
     int32_t cause;
     /** With hf_lock_acquire_all(): the index of the lock that the message is about; otherwise 0. */
     int32_t lock;
@@ -202,9 +202,9 @@ HF_API const char *hf_version(void);
 /* ---------------------------------------------------------------- Client */
 
 /**
- * Connections, and the holds acquired through them: to each server at most two for requests and one
- * on which grants arrive, and one more while acquires wait for replicas. Simultaneous calls share
- * them. A client without calls for 60 s keeps one.
+ * Connections, and the holds acquired through them: to each server at most two connections for
+ * requests and one on which grants arrive, and one more while acquires wait for replicas.
+ * Simultaneous calls share them. A client without calls for 60 s keeps one connection.
  */
 typedef struct hf_client hf_client;
 /** A name to lock, with its options. */
@@ -319,7 +319,7 @@ HF_API hf_status hf_client_open(const char *url, const hf_client_options *option
                                 hf_client **client_out);
 
 /**
- * Return a warning about what is dangerous, found when the client was opened: a maxmemory-policy
+ * Return a warning about a danger that was found when the client was opened: a maxmemory-policy
  * that may evict a held lock; a server that is a master of a quorum and is used alone; an even
  * number of masters; `quarantine=0` and a master without an append-only file. The text is meant for
  * a log.
@@ -349,9 +349,9 @@ HF_API hf_status hf_client_ping(hf_client *client, size_t *servers_out);
 enum {
     /** As it should be. */
     HF_FINDING_GOOD = 1,
-    /** Worth knowing; or the setting could not be read, and the text says why. */
+    /** Worth knowing; or the setting could not be read, and the text gives the reason. */
     HF_FINDING_NOTE = 2,
-    /** Locks can be lost, or the client cannot work. The text says what to do. */
+    /** Locks can be lost, or the client cannot work. The text gives the remedy. */
     HF_FINDING_WARNING = 3
 };
 
@@ -364,7 +364,7 @@ typedef struct hf_finding {
     int32_t level;
     /** The subject, NUL-terminated: `version`, `role`, `eviction`, `memory`, `persistence`,
      * `replicas`, `connections`, `timeout`, `keepalive`, `clock`, `permissions`; of a master of a
-     * quorum also `run` (since when it runs, and its quarantine), `members` (the list of masters
+     * quorum also `run` (its start, and its quarantine), `members` (the list of masters
      * that it has) and `reach` (it does not answer: there is no other finding). */
     char subject[20];
     /** The server, without user and password; NUL-terminated. */
@@ -533,7 +533,7 @@ HF_API void hf_client_stop(hf_client *client);
 #define HF_FOREVER INT64_C(-1)
 /** A lease or a remaining time that never ends. */
 #define HF_NEVER INT64_C(-1)
-/** A lease: that of the gate whose rate is stored with the name, hf_lock_limit(). */
+/** A lease: the period of the gate whose rate is stored with the name, hf_lock_limit(). */
 #define HF_STORED INT64_C(-2)
 
 /** The shortest and the longest lease, in milliseconds: 10 ms, 10 years. */
@@ -594,9 +594,9 @@ typedef struct hf_lock_options {
      */
     int32_t renew;
     /**
-     * The lease: how long the server keeps the lock for a hold that is not renewed, so how long a
-     * crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000, or the quarantine
-     * of a quorum if that is shorter.
+     * The lease: how long the server keeps the lock for a hold that is not renewed, and so how
+     * long a crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000, or the
+     * quarantine of a quorum if that is shorter.
      *
      * HF_STORED: each hold is a pass of a gate, and follows the rate that is stored with the name:
      * its time is the lease, and its passes are the permits. Without a stored rate an acquire
@@ -623,7 +623,7 @@ typedef struct hf_lock_options {
      * The number of replicas that must confirm an acquire before it returns (WAIT). If fewer
      * confirm it within replica_timeout_ms, the lock is released again and the call returns
      * HF_EREPLICAS. A failover then loses fewer locks, but can still lose one: only the fence
-     * protects from that. Default: that of the client's URL, or 0.
+     * protects from that. Default: the number in the client's URL, or 0.
      */
     int32_t replicas;
     /**
@@ -635,15 +635,15 @@ typedef struct hf_lock_options {
      * of a short lease. Refused without replicas. */
     int64_t replica_timeout_ms;
     /**
-     * With HF_SHARED: the lock is acquired only while fewer than `permits` shared holds exist, so
-     * that equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: no limit, as for
+     * With HF_SHARED: the lock is acquired only while fewer than `permits` shared holds exist,
+     * so equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: no limit, as for
      * readers. Refused with HF_EXCLUSIVE.
      *
      * If a limit is stored with the name, a handle that gives another number is refused with
-     * HF_ELIMIT, and a handle that gives 0 follows the stored one, from then on even if the server
-     * loses it. Without, each handle follows its own, and a waiter with a small number blocks the
-     * waiters behind it. A nested hold needs no permit, but counts as a hold: if one thread should
-     * take several permits, set reentrant to HF_OFF.
+     * HF_ELIMIT, and a handle that gives 0 follows the stored number, from then on even if the
+     * server loses it. Without a stored limit, each handle follows its own number, and a waiter
+     * with a small number blocks the waiters behind it. A nested hold needs no permit, but counts
+     * as a hold: if one thread should take several permits, set reentrant to HF_OFF.
      */
     int64_t permits;
     /** Keep separate counts for this lock's name, see hf_client_name_stats(); default: the client's
@@ -665,24 +665,25 @@ typedef struct hf_lock_options {
     const void *note;
     size_t note_len;
     /**
-     * With HF_SHARED: how many of the permits each hold takes, 1 to `permits`, or to the limit that
-     * is stored with the name (HF_ELIMIT if there is none, or a smaller one); default 0: one. The
-     * acquire succeeds when the weights of all shared holds and this one are at most the permits.
-     * In the queue no acquire passes a heavier acquire that arrived before, so heavy acquires wait
-     * for those before them only, and light acquires wait behind them.
+     * With HF_SHARED: the number of permits that each hold takes, 1 to `permits`, or to the limit
+     * that is stored with the name (HF_ELIMIT if there is none, or a smaller one); default 0: one.
+     * The acquire succeeds when the weights of all shared holds and this one are at most the
+     * permits. In the queue no acquire passes a heavier acquire that arrived before, so heavy
+     * acquires wait only for earlier acquires, and light acquires wait behind them.
      *
-     * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy as
-     * that one at most: a heavier one returns HF_EDEADLOCK, because two such owners would wait for
-     * each other.
+     * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy
+     * as that hold at most: a heavier acquire returns HF_EDEADLOCK, because two such owners would
+     * wait for each other.
      */
     int64_t weight;
     /**
-     * The head start of an acquire that has to wait, milliseconds, at most HF_AHEAD_MAX: its place
-     * in the queue is that of an acquire which arrived as much earlier. So it passes waiters that
-     * arrived up to ahead_ms before it, and a waiter is passed only by acquires that arrive within
-     * their head start after it: no waiter waits for ever, however many acquires have a head start.
-     * An acquire that nests, or finds the lock free without waiters, needs none. While the server's
-     * clock is behind the queue, because it was set back, head starts have no effect. Default 0.
+     * The head start of an acquire that has to wait, milliseconds, at most HF_AHEAD_MAX: its
+     * place in the queue is that of an acquire which arrived earlier by this time. So it passes
+     * waiters that arrived up to ahead_ms before it, and a waiter is passed only by acquires that
+     * arrive within their head start after it: no waiter waits for ever, however many acquires have
+     * a head start. An acquire that nests, or finds the lock free without waiters, needs no head
+     * start. While the server's clock is behind the queue, because it was set back, head starts
+     * have no effect. Default 0.
      */
     int64_t ahead_ms;
 } hf_lock_options;
@@ -820,7 +821,7 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  * pass them in different orders cannot deadlock; a caller that already holds one of them can. One
  * deadline covers all locks. If a lock cannot be acquired, the locks acquired before it are
  * released, in the background if the server does not answer. If the lease of a lock ends while the
- * call waits for the next ones, the call starts over, within the deadline, after a pause that grows
+ * call waits for later locks, the call starts over, within the deadline, after a pause that grows
  * to a second: the lease must be longer than the round trips for all locks.
  *
  * The holds are joined: if one is lost, all are lost. As soon as one hold is lost, or found to be
@@ -902,7 +903,7 @@ typedef struct hf_lock_info {
      * foreign. The fence is the microsecond at which the owner acquired it. If the lock is held
      * shared, this is the time of the hold that ends first, not of the oldest. */
     int64_t held_ms;
-    /** The time until its last result expires, milliseconds; 0: it has none. */
+    /** The time until its last result expires, milliseconds; 0: the lock has no result. */
     int64_t result_ms;
     /**
      * 1 if its cluster slot is being moved, so that only the lock's own key could be read: the
@@ -937,12 +938,12 @@ typedef struct hf_lock_holder {
     const void *note;
     size_t note_len;
     /**
-     * 1 if its work has ended, and it keeps the lock until remaining_ms has passed: hf_hold_keep(),
-     * hf_hold_keep_at_least(). No client renews it, and its process may be gone.
+     * 1 if the holder's work has ended, and it keeps the lock until remaining_ms has passed:
+     * hf_hold_keep(), hf_hold_keep_at_least(). No client renews it, and its process may be gone.
      */
     int32_t kept;
     int32_t reserved;
-    /** The sum of the weights of its shared holds: as many permits as they take. */
+    /** The sum of the weights of its shared holds: the number of permits that they take. */
     int64_t weight;
 } hf_lock_holder;
 
@@ -954,7 +955,8 @@ typedef struct hf_lock_waiter {
     int32_t mode;
     /** hf_lock_options.permits of a shared waiter. */
     int64_t permits;
-    /** How long it has waited, milliseconds by the server's clock; a head start counts as waited.
+    /** How long it has waited, milliseconds by the server's clock; a head start counts as time
+     * waited.
      */
     int64_t waited_ms;
     /** Its timeout, counted as waited_ms is; HF_FOREVER. */
@@ -978,14 +980,14 @@ typedef struct hf_view hf_view;
 #define HF_VIEW_MAX 100
 
 /**
- * Read the lock's state, whatever owner holds it. Changes nothing. The result may be out of date
+ * Read the lock's state, whichever owner holds it. Changes nothing. The result may be out of date
  * when it arrives: do not enter because of it.
  *
  * @param first  The number of holds, and of waiters, to skip: 0, then HF_VIEW_MAX, and so on up to
  *               info->count and info->waiters. A hold nested in a hold of another view is listed
  *               separately.
  * @param[in,out] info   Set info->size first. NULL if only the view is wanted.
- * @param[out] view_out  The holders, the one that ends first before the others, and the waiters in
+ * @param[out] view_out  The holders, the hold that ends first before the others, and the waiters in
  *                       the order in which they will be served; close it with hf_view_close(). NULL
  *                       if only the info is wanted.
  * @retval HF_OK
@@ -1087,20 +1089,20 @@ HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
 
 /**
  * Store with the name how many permits the lock has, so that no shared handle can use another
- * number: an acquire that gives another is refused with HF_ELIMIT, and an acquire that gives none
- * follows the stored number. The limit stays until it is changed or taken away. A change ends no
- * hold: after a smaller number acquires wait until enough holds have ended; waiters learn of a new
- * number at once. The last of several calls counts.
+ * number: an acquire that gives another number is refused with HF_ELIMIT, and an acquire that
+ * gives no number follows the stored number. The limit stays until it is changed or removed. A
+ * change ends no hold: after a smaller number, acquires wait until enough holds have ended; waiters
+ * learn of a new number at once. The last of several calls counts.
  *
- * @param permits  1 to HF_PERMITS_MAX; 0 takes the limit away.
+ * @param permits  1 to HF_PERMITS_MAX; 0 removes the limit.
  * @param per_ms   0; or the time for which each pass of a gate counts, HF_LEASE_MIN to
  * HF_LEASE_MAX: then acquires must have that lease.
- * @param[out] permits_was  What was stored before; 0: no limit. NULL if not wanted.
+ * @param[out] permits_was  The number that was stored before; 0: no limit. NULL if not wanted.
  * @param[out] per_ms_was   The same for per_ms.
  * @retval HF_OK        Stored.
- * @retval HF_EREPLICAS Stored, but fewer replicas than the handle's options request had it in time.
- * @retval HF_EUNKNOWN  The answer was lost: it is stored, or the client withdraws the request in
- * the background, so that it changes no limit that is stored later.
+ * @retval HF_EREPLICAS Stored, but too few replicas for the handle's options confirmed it in time.
+ * @retval HF_EUNKNOWN  The answer was lost: the limit is stored, or the client withdraws the
+ * request in the background, so that it changes no limit that is stored later.
  * @retval others       As hf_lock_inspect(), and HF_EUNSUPPORTED on several masters.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
@@ -1138,15 +1140,15 @@ typedef struct hf_locks_options {
  *
  * The walk reads all keys of the server, or of each master of the cluster, with SCAN. It needs the
  * permission for SCAN; in a cluster, the permission for CLUSTER NODES makes it faster. The server
- * serves other clients in between; hf_locks_options.rate bounds how much of its time the walk
- * takes.
+ * serves other clients in between; hf_locks_options.rate bounds the part of its time that
+ * the walk takes.
  *
  * Each lock that is held or waited for from the beginning to the end of the walk is listed once,
  * even if its slot moves to another node meanwhile; other locks may be missing, and any lock may
  * have changed since it was read. Foreign locks are listed if they are Redisson's or if a Holdfast
  * client waits for them; hf_lock_inspect() reads the others. No other application keys are listed.
- * With HF_LOCKS_RECORDS, so are names whose lock is free, but that have a record: see
- * hf_view_once().
+ * With HF_LOCKS_RECORDS, names whose lock is free are listed too, if they have a
+ * record: see hf_view_once().
  *
  * @param pattern  As in Redis's KEYS: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a special
  *                 character. 1 to HF_NAME_MAX bytes; NULL for all.
@@ -1199,7 +1201,7 @@ typedef struct hf_progress {
 } hf_progress;
 
 /**
- * Read the progress of the walk, also while hf_locks_next() is in progress. Sends nothing. If a
+ * Read the progress of the walk, even while hf_locks_next() is in progress. Sends nothing. If a
  * slot moves during the walk, all nodes are walked once more, and `keys` grows.
  *
  * @param[in,out] progress  Set progress->size first.
@@ -1238,13 +1240,13 @@ enum {
  * waiter. Locally the hold ends before the request is sent. The handle stays valid until
  * hf_hold_close().
  *
- * While hf_hold_keep_at_least() wants the lock kept, this keeps it instead, returns the statuses of
- * hf_hold_keep(), and blocks up to three times as long as that.
+ * Before the time of hf_hold_keep_at_least() has passed, this function keeps the lock instead,
+ * returns the statuses of hf_hold_keep(), and blocks up to three times as long as hf_hold_keep().
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.
- * @retval HF_ELOST     It was lost before; another owner may have held the lock since. Anything
- *                      left of it was released.
+ * @retval HF_ELOST     It was lost before; another owner may have held the lock since. The
+ *                      rest of it on the server was released.
  * @retval HF_EUNKNOWN  The answer was lost; the hold ends with its lease at the latest.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released. It is no longer renewed,
  *                      and ends with its lease, or earlier if a retry of the client's own thread
@@ -1313,8 +1315,8 @@ HF_API hf_status hf_hold_check(hf_hold *hold);
 HF_API int64_t hf_hold_fence(const hf_hold *hold);
 
 /**
- * Count the masters of a quorum (`redis+quorum://`) that have the hold now. It stands while a
- * majority of them does; a master that misses it is asked again.
+ * Count the masters of a quorum (`redis+quorum://`) that have the hold now. The hold stands
+ * while a majority of them has it; the client asks a master that lacks it again.
  *
  * @param[out] masters_out  The number of masters: 1 without a quorum; may be NULL.
  * @return  The number of masters that have it; without a quorum 1 while it is held, else 0.
@@ -1341,7 +1343,7 @@ HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
 HF_API int hf_hold_state(const hf_hold *hold);
 
 /**
- * Return why the hold was lost, HF_CAUSE_*; HF_CAUSE_NONE if it was not.
+ * Return the cause of the hold's loss, HF_CAUSE_*; HF_CAUSE_NONE if it was not lost.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -1484,14 +1486,15 @@ enum {
      */
     HF_KIND_ALARM = 5,
     /**
-     * With hf_client_options.trouble. Renewals begin to fail: status and message say why, `holds`
-     * how many holds are at risk, and `left_ms` when the first of them is lost unless a renewal
-     * succeeds before. Status HF_OK: renewals work again. Between the two the queue does not
-     * report further failures, unless all holds at risk were lost or released meanwhile.
+     * With hf_client_options.trouble. Renewals begin to fail: status and message have the reason,
+     * `holds` is the number of holds at risk, and `left_ms` the time until the first of them
+     * is lost unless a renewal succeeds before. Status HF_OK: renewals work again. Between the two
+     * the queue does not report further failures, unless all holds at risk were lost or released
+     * meanwhile.
      */
     HF_KIND_TROUBLE = 6,
     /**
-     * With hf_client_options.trouble. Another server has taken over, as the message says: the
+     * With hf_client_options.trouble. Another server has taken over, which the message names: the
      * new master behind Sentinel, the node of a cluster that now has the slots of `holds`
      * holds, or another server under the host's name. The client renews these holds there at once.
      * Of a quorum: a minority of its masters does not renew, and the others have `holds` holds; or
@@ -1507,7 +1510,7 @@ typedef struct hf_completion {
     /** HF_KIND_*. */
     int32_t kind;
     /** The status that the blocking function would have returned; HF_ELOST for a loss, HF_ETIMEOUT
-     * for an alarm, why renewals fail for trouble. */
+     * for an alarm; for trouble the reason why renewals fail. */
     int32_t status;
     /** HF_CAUSE_* for a loss. */
     int32_t cause;
@@ -1530,7 +1533,7 @@ typedef struct hf_completion {
     /** The full length of the name; 0 for other kinds. */
     size_t name_len;
     /** If status is not HF_OK: the error, as from the blocking function. HF_KIND_TROUBLE,
-     * HF_KIND_FAILOVER: what happened, in words, with any status. */
+     * HF_KIND_FAILOVER: a description of the event, with any status. */
     hf_error error;
     /** HF_KIND_TROUBLE, HF_KIND_FAILOVER: the number of holds concerned. */
     int64_t holds;
@@ -1660,8 +1663,8 @@ HF_API hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t 
 
 /**
  * Cancel a started acquire. Its completion still follows: HF_ECANCELED with nothing left behind, or
- * HF_OK with the hold if the lock was already acquired; once the replicas have confirmed it or it
- * has its whole lease, if it waits for that.
+ * HF_OK with the hold if the lock was already acquired; if the acquire waits for replicas or
+ * for its whole lease, after that wait.
  *
  * @retval HF_OK        Its completion follows, or is on the queue.
  * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue, or was read.
@@ -1677,9 +1680,9 @@ HF_API hf_status hf_op_cancel(hf_client *client, int64_t op);
 #define HF_RESULT_MAX 16777216
 #define HF_PRINT_LENGTH 32
 
-/** What is known of a call that is made once. */
+/** The state of a call that is made once. */
 enum {
-    /** Nothing. */
+    /** There is no record of it. */
     HF_ONCE_NONE = 0,
     /** It has begun, and its caller holds the lock. */
     HF_ONCE_RUNNING = 1,
@@ -1700,8 +1703,9 @@ enum {
  * until the result expires.
  *
  * If the first caller dies, the next caller makes the call again when the lease ends. With
- * HF_ACQUIRE_AT_MOST_ONCE it does not: the first caller calls hf_once_mark() before its call, and
- * if it dies then, all others get HF_EOUTCOME until the call is settled (hf_once_settle()).
+ * HF_ACQUIRE_AT_MOST_ONCE it does not: the first caller calls hf_once_mark() before its call,
+ * and if it dies then, all other callers get HF_EOUTCOME until the call is settled
+ * (hf_once_settle()).
  *
  * This is the same lock: while it is held through hf_lock_acquire(), the call cannot start, and
  * vice versa. A call never nests, also not in a hold of its own owner. Only an explicit owner
@@ -1719,7 +1723,7 @@ enum {
  * @retval HF_EDONE      The call is done.
  * @retval HF_EFAILED    The call failed, with an error that is kept.
  * @retval HF_EOUTCOME   The call began, and its outcome is unknown.
- * @retval HF_EMISMATCH  The record is of other arguments, or of the other mode.
+ * @retval HF_EMISMATCH  The record belongs to other arguments, or to the other mode.
  * @retval HF_EUNSUPPORTED  The servers are a quorum.
  * @retval others        As hf_lock_acquire_as().
  *
@@ -1729,16 +1733,16 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
                                const void *print, size_t print_len, hf_hold **hold_out);
 
 /**
- * Write into the server that the call begins now. Make the call only after HF_OK; after anything
- * else the hold is released, and the call counts as not made.
+ * Record on the server that the call begins now. Make the call only after HF_OK; after any
+ * other status the hold is released, and the call counts as not made.
  *
  * If the lock asks for replicas, this waits until they have the record.
  *
  * @param hold        From hf_once_begin() with HF_ACQUIRE_AT_MOST_ONCE.
  * @param unknown_ms  For how long an unknown outcome is kept, 10000 to HF_LEASE_MAX; HF_NEVER:
- * until it is settled. Counts from HF_ONCE_UNKNOWN, or if the hold ends without a word from the
- * first HF_EOUTCOME, so that a long call is never made twice in silence. When it expires the next
- * caller makes the call.
+ * until it is settled. Counts from HF_ONCE_UNKNOWN, or, if the hold ends without a report,
+ * from the first HF_EOUTCOME, so that a long call is never made twice in silence. When it expires
+ * the next caller makes the call.
  * @param note        Any bytes for the caller that settles an unknown outcome; NULL only if
  * note_len is 0.
  * @param note_len    Up to HF_NOTE_MAX.
@@ -1757,22 +1761,22 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
 HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t note_len);
 
 /**
- * Say how the call ended, and release the hold. With HF_ONCE_DONE or HF_ONCE_FAILED, all waiters
- * and later callers get the result or error until it expires. After hf_once_mark() it is kept also
- * if the hold was lost meanwhile, unless the call was settled.
+ * Report how the call ended, and release the hold. With HF_ONCE_DONE or HF_ONCE_FAILED, all waiters
+ * and later callers get the result or error until it expires. After hf_once_mark() it is kept
+ * even if the hold was lost meanwhile, unless the call was settled.
  *
  * If no answer arrives, or after hf_once_mark() the server refuses to keep the result, the client
  * goes on in the background, until it is closed.
  *
- * @param state    HF_ONCE_DONE or HF_ONCE_FAILED; HF_ONCE_UNKNOWN: the caller does not know (bytes
- *                 say why, and become the note); HF_ONCE_RETRY: the call was not made.
+ * @param state    HF_ONCE_DONE or HF_ONCE_FAILED; HF_ONCE_UNKNOWN: the caller does not know (the
+ *                 bytes give the reason, and become the note); HF_ONCE_RETRY: it was not made.
  * @param result      Any bytes; NULL only if result_len is 0. The library copies them.
  * @param result_len  Up to HF_RESULT_MAX; up to HF_NOTE_MAX for HF_ONCE_UNKNOWN.
  * @param ttl_ms   How long a result or error is kept, 10000 (so that no waiter misses it) to
  *                 HF_LEASE_MAX. 0 for the other states.
  * @retval HF_OK        Released, and kept.
- * @retval HF_EINVAL    An argument is wrong, the hold is shared, or it is to call at most once and
- *                      hf_once_mark() was not called. The lock is still held.
+ * @retval HF_EINVAL    An argument is wrong, the hold is shared, or it is for a call at most once
+ *                      and hf_once_mark() was not called. The lock is still held.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
  *                      user lacks a permission.
  * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, its unknown outcome expired, or
@@ -1795,19 +1799,19 @@ HF_API hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result
  */
 HF_API const void *hf_hold_result(const hf_hold *hold, size_t *result_len_out);
 
-/** What is known of a call, filled in by hf_once_outcome(). */
+/** The record of a call, filled in by hf_once_outcome(). */
 typedef struct hf_once_info {
     /** sizeof(hf_once_info) of the caller's header. */
     uint32_t size;
     /** HF_ONCE_NONE, HF_ONCE_RUNNING and so on. The rest is 0 for HF_ONCE_NONE. */
     int32_t state;
-    /** 1 if it is made at most once. */
+    /** 1 if the call is made at most once. */
     int32_t at_most_once;
-    /** 1 if it has a fingerprint. */
+    /** 1 if the record has a fingerprint. */
     int32_t printed;
     /** The fence of the hold that made the call, for hf_once_settle(). */
     int64_t fence;
-    /** When it reached this state: Unix time by the server's clock, milliseconds. */
+    /** The time at which it reached this state: Unix time by the server's clock, milliseconds. */
     int64_t since_ms;
     /** For how long the record stays, milliseconds; HF_NEVER. While the time of an unknown outcome
      * does not run yet, that whole time. */
@@ -1823,8 +1827,8 @@ typedef struct hf_once_info {
 } hf_once_info;
 
 /**
- * Read what a handle knows of its call, after hf_once_look(), or HF_EDONE, HF_EFAILED, HF_EOUTCOME
- * or HF_EMISMATCH.
+ * Read the record of the call that a handle has, after hf_once_look(), or HF_EDONE, HF_EFAILED,
+ * HF_EOUTCOME or HF_EMISMATCH.
  *
  * @param[in,out] info  Set info->size first.
  * @retval HF_OK
@@ -1835,7 +1839,7 @@ typedef struct hf_once_info {
 HF_API hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info);
 
 /**
- * Read what is known of the call of this name, as the view found it, without its result or error.
+ * Read the record of the call of this name, as the view found it, without its result or error.
  *
  * @param[in,out] info  Set info->size first. Its bytes belong to the view.
  * @retval HF_OK      The state may be HF_ONCE_NONE.
@@ -1846,7 +1850,7 @@ HF_API hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info);
 HF_API hf_status hf_view_once(const hf_view *view, hf_once_info *info);
 
 /**
- * Read what is known of the call of this name, with its result or error. Changes nothing.
+ * Read the record of the call of this name, with its result or error. Changes nothing.
  *
  * @param[out] hold_out  A handle for hf_once_outcome() and hf_hold_result(), which holds nothing.
  *                       Close it with hf_hold_close().
@@ -1860,17 +1864,17 @@ HF_API hf_status hf_view_once(const hf_view *view, hf_once_info *info);
 HF_API hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out);
 
 /**
- * hf_once_settle(): also while the call is in progress, whose hold ends; and replace a result or
- * error that is kept.
+ * For hf_once_settle(): settle the call even while it is in progress, and end its hold; replace
+ * a result or error that is kept.
  */
 #define HF_SETTLE_FORCE 1u
 
 /**
- * Say what became of a call whose outcome is unknown, or forget a record.
+ * Settle a call whose outcome is unknown, or forget a record.
  *
  * @param state   HF_ONCE_DONE or HF_ONCE_FAILED: keep this result or error. HF_ONCE_RETRY: the call
- * may be made again; until then its caller's late result is still kept. HF_ONCE_NONE: forget all
- * about it, also a result; the next caller makes the call.
+ * may be made again; until then its caller's late result is still kept. HF_ONCE_NONE: forget
+ * the record, even a result; the next caller makes the call.
  * @param fence   hf_once_info.fence of the record that was looked at. Another record is left alone.
  * @param flags   0 or HF_SETTLE_FORCE.
  * @param result      The result or error; NULL only if result_len is 0.
@@ -1984,9 +1988,9 @@ HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, 
 HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
 
 /**
- * Get the hold that hf_lock_release_as() would release next, also a lost one: of those that the
- * owner left with the client the newest, or of a lock that is not reentrant the calling thread's
- * newest.
+ * Get the hold that hf_lock_release_as() would release next, even if it is lost: the newest
+ * of the holds that the owner left with the client, or, of a lock that is not reentrant, the
+ * calling thread's newest.
  *
  * @param owner  NULL for the lock's owner.
  * @param[out] hold_out  A new handle of that hold; close it with hf_hold_close().
@@ -2020,13 +2024,13 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
 /**
  * A brake, which another thread pulls to end a call. While a thread has a brake, a pull ends:
  *
- * - an acquire, at any moment, also while it waits for the lock or for a silent server: with
- *   HF_ECANCELED. Nothing is held; what the server may have of it is undone in the background. So
- *   it is with hf_lock_acquire_all() and hf_once_begin(). Only the wait for replicas and
+ * - an acquire, at any moment, even while it waits for the lock or for a silent server:
+ *   with HF_ECANCELED. Nothing is held; the rest of it on the server is undone in the background.
+ *   The same is true of hf_lock_acquire_all() and hf_once_begin(). Only the wait for replicas and
  *   the request of HF_ACQUIRE_WHOLE are not ended.
  * - any other request, which is sent once, and only if a connection to the server is open and free
- *   at that moment. The call fails: with HF_ECONNECT if nothing was sent, also because no
- *   connection was free; with HF_EUNKNOWN if the server may have executed the request.
+ *   at that moment. The call fails: with HF_ECONNECT if nothing was sent, for example
+ *   because no connection was free; with HF_EUNKNOWN if the server may have executed the request.
  */
 typedef struct hf_brake hf_brake;
 
@@ -2042,7 +2046,7 @@ typedef struct hf_brake hf_brake;
 HF_API hf_status hf_brake_open(hf_brake **brake_out);
 
 /**
- * Close the brake. No thread may have it, and no pull may be under way. NULL does nothing.
+ * Close the brake. No thread may have it set, and no pull may be under way. NULL does nothing.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
