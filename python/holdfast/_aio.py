@@ -74,7 +74,7 @@ class AsyncLock(Bound):
         return self._lock.owner
 
     def shared(self, weight: int | None = None) -> AsyncLock:
-        """Give the same lock, held by many tasks at once, as Lock.shared(). Sends nothing."""
+        """Return the same lock for many tasks at once, as Lock.shared(). Sends nothing."""
         lock = self._lock.shared(weight)
         if lock is self._lock:
             return self
@@ -99,7 +99,7 @@ class AsyncLock(Bound):
         return None if owner is None else encoded("owner", owner)
 
     def _me(self) -> bytes:
-        """Give what stands for the task, also if it is no owner."""
+        """Return the object that stands for the task, even if it is no owner."""
         return self._lock._client._owner(_task())
 
     async def _acquire(
@@ -147,7 +147,7 @@ class AsyncLock(Bound):
     async def _begin(
         self, milliseconds: int, options: _holdfast.AcquireOptions, fingerprint: bytes | None
     ) -> tuple[int, _holdfast.Hold, str]:
-        """Get the turn to make a call, or its outcome: the status, what has it, and why."""
+        """Get the turn to make a call, or its outcome: status, hold or handle, and reason."""
         lock = self._lock
         options = lock._noted(options)
         (ended,) = await ends(
@@ -201,7 +201,7 @@ class AsyncLock(Bound):
             await released(self._lock, call)
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
-        """Start it; None: no task waits for the answer."""
+        """Start the release; None: no task waits for the answer."""
         by_task = self._by_task(owner)
         return self._lock._newest(
             lambda: self._current(self._who(owner), by_task),
@@ -304,7 +304,7 @@ class AsyncLock(Bound):
         return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost, least)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
-        """Say how often release() would succeed for this task. Sends nothing."""
+        """Return how often release() would succeed for this task. Sends nothing."""
         try:
             who = self._who(owner)
         except ClosedError:
@@ -312,7 +312,7 @@ class AsyncLock(Bound):
         return self._lock._core.hf_lock_count_as(self._lock._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
-        """Say whether release() would succeed for this task. Sends nothing."""
+        """Return whether release() would succeed for this task. Sends nothing."""
         return self.count(owner=owner) > 0
 
     async def extend(
@@ -352,7 +352,7 @@ class AsyncLock(Bound):
         await self._ask(lambda: self._lock.force_release(fence, foreign=foreign))
 
     def __repr__(self) -> str:
-        """Say the name and the owner. Sends nothing."""
+        """Show the name and the owner. Sends nothing."""
         return (
             f"<{self._lock._kind()}holdfast.AsyncLock object name={self.name!r}"
             f" owner={self.owner!r} at {id(self):#x}>"
@@ -362,9 +362,9 @@ class AsyncLock(Bound):
 async def ends(
     locks: list[Lock], begin: Callable[[int], object], milliseconds: int
 ) -> list[tuple[int, _holdfast.Hold, str]]:
-    """Start acquires, by calling begin() with the first's number, and wait until all end.
+    """Start acquires, by calling begin() with the first number, and wait until all end.
 
-    Answers of each the status, the hold or what has an outcome, and why.
+    Returns for each the status, the hold or the handle of an outcome, and the reason.
     """
     notices = locks[0]._client._notices_here()
     number, calls = notices.start_several(len(locks), begin)
@@ -376,8 +376,8 @@ async def ends(
         for each, call in enumerate(calls, number):
             _, handle = await call.insist(notices.answers, functools.partial(notices.cancel, each))
             notices.forget(each)
-            if handle is not None:  # it got the lock just before
-                with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
+            if handle is not None:  # the acquire got the lock just before
+                with contextlib.suppress(LockNotOwnedError):  # or a result, without a hold
                     releases.append(_release(notices, handle))
         for release in releases:
             await release.insist(notices.answers)
@@ -420,7 +420,7 @@ async def _renewed(
 
 @final
 class AsyncLost(BaseLost):
-    """Whether a hold was lost, and why; like an asyncio.Event."""
+    """The loss of a hold, and its cause; like an asyncio.Event."""
 
     __slots__ = ()
 
@@ -453,7 +453,7 @@ class AsyncHold(BaseHold):
         loop = asyncio.get_running_loop()
         self._notices().attend(loop)
 
-        context = contextvars.copy_context()  # whoever learns of the loss has another
+        context = contextvars.copy_context()  # the thread that learns of the loss has another
 
         def tell(hold: AsyncHold) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -490,7 +490,7 @@ class AsyncHold(BaseHold):
         return _release(self._notices(), self._handle)
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
-        """Release the hold, and say how its call ended."""
+        """Release the hold, and report how its call ended."""
         notices, core = self._notices(), self._core
         _, call = notices.start(
             lambda number: core.hf_once_finish_start(self._handle, state, result, ttl, number)
@@ -509,7 +509,7 @@ class AsyncHold(BaseHold):
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, self._handle, *how)
 
     async def keep(self, seconds: float | timedelta) -> None:
-        """Leave the lock held for that many seconds from now on, as Hold.keep().
+        """Leave the lock held for `seconds` from now on, as Hold.keep().
 
         If this is cancelled, it goes on.
         """
@@ -614,7 +614,7 @@ class Holding(Awaitable[Held]):
         held = await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
         try:
             held._keep_at_least(self._least)
-        except ValueError:  # several masters keep for no longer than their quarantine
+        except ValueError:  # several masters keep a lock for their quarantine at most
             await held.release()
             raise
         return held

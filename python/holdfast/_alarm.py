@@ -33,7 +33,7 @@ def native(rule: Rule) -> tuple[int, int]:
 
 
 def teller(on_alarm: Callable[[Alarm], object] | None) -> Callable[[Alarm], None]:
-    """Make what is called with each alarm: it logs, and then calls the user's function."""
+    """Make the function for each alarm: it logs, and then calls the user's function."""
 
     def tell(alarm: Alarm) -> None:
         _log.warning("%s", alarm.message)

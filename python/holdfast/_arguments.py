@@ -12,7 +12,7 @@ from . import _holdfast
 
 
 def encoded(what: str, text: str | bytes) -> bytes:
-    """Give the bytes of a name or an owner; `str` is UTF-8 with surrogate escapes."""
+    """Return the bytes of a name or an owner; `str` is UTF-8 with surrogate escapes."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")
     if isinstance(text, bytes):
@@ -21,7 +21,7 @@ def encoded(what: str, text: str | bytes) -> bytes:
 
 
 def noted(what: str, text: str) -> bytes:
-    """Give the bytes of a note for people."""
+    """Return the bytes of a note for people."""
     if not isinstance(text, str):
         raise TypeError(f"{what} must be str, not {text!r}")
     note = text.encode("utf-8", "surrogateescape")
@@ -31,7 +31,7 @@ def noted(what: str, text: str) -> bytes:
 
 
 def number(what: str, seconds: float | timedelta) -> float:
-    """Give seconds as a number."""
+    """Return seconds as a number."""
     if isinstance(seconds, timedelta):
         return seconds.total_seconds()
     if not hasattr(seconds, "__float__"):
@@ -45,7 +45,7 @@ def duration(
     least: int = _holdfast.HF_LEASE_MIN,
     most: int = _holdfast.HF_LEASE_MAX,
 ) -> int:
-    """Give a duration in milliseconds, between least and most."""
+    """Return a duration in milliseconds, between least and most."""
     given = number(what, seconds)
     if isinstance(seconds, bool):
         raise TypeError(f"{what} must be seconds, a number or a timedelta, not {seconds!r}")
@@ -58,12 +58,12 @@ def duration(
 
 
 def extension(seconds: float | timedelta | None) -> int:
-    """Give the milliseconds of an extend()."""
+    """Return the milliseconds of an extend()."""
     return _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
 
 
 def patience(blocking: bool, timeout: float | timedelta) -> int:
-    """Give the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
+    """Return the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
     timeout = number("timeout", timeout)
     if blocking is not True or timeout != -1:
         # No thread holds this RLock, so it accepts every valid argument, and words all errors.
@@ -81,7 +81,7 @@ def flag(what: str, value: bool) -> bool:
 
 
 def whole(what: str, value: int, least: int, most: int) -> int:
-    """Give a whole number between least and most."""
+    """Return a whole number between least and most."""
     try:
         given = operator.index(value)
     except TypeError:
@@ -92,13 +92,13 @@ def whole(what: str, value: int, least: int, most: int) -> int:
 
 
 def pair(what: str, like: str, value: object) -> None:
-    """Refuse what is no pair."""
+    """Refuse a value that is no pair."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"{what} must be {like}, not {value!r}: (10, 60), for example")
 
 
 def function(what: str, value: object, awaited: bool = False) -> None:
-    """Refuse what cannot be called, unless it is None, or what would have to be awaited."""
+    """Refuse a value that cannot be called, unless it is None, or that would have to be awaited."""
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, not {value!r}")
     if not awaited and inspect.iscoroutinefunction(value):

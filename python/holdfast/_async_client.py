@@ -65,7 +65,7 @@ class AsyncClient(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store with the name how many permits it has, as Client.limit()."""
+        """Store with the name the number of its permits, as Client.limit()."""
         return await self._ask(lambda: self._client.limit(name, permits=permits, rate=rate))
 
     def lock(
@@ -95,8 +95,8 @@ class AsyncClient(Bound):
     ) -> Result:
         """Call a coroutine function once, however many tasks and processes want its result.
 
-        As Client.once(). If the task that calls it is cancelled, the next one calls it; with
-        at_most_once the outcome is unknown.
+        As Client.once(). If the task that calls it is cancelled, the next task calls it;
+        with at_most_once the outcome is unknown.
         """
         made, chosen = agreed(name, ttl, args, options, terms)
         result: Result = await once_task(self.lock(name, chosen), made, call)
@@ -125,7 +125,7 @@ class AsyncClient(Bound):
         decode: Callable[[bytes], Any] = from_json,
         options: LockOptions | None = None,
     ) -> AsyncOutcome | None:
-        """Look at what is known of a call that is made once, in a thread of the client.
+        """Read the record of a call that is made once, in a thread of the client.
 
         As Client.once_result().
         """
@@ -204,12 +204,12 @@ class AsyncLocks(Bound, AsyncIterator[LockInfo]):
 
     async def __anext__(self) -> LockInfo:
         """Find the next lock. If this is cancelled, the next call has what it finds."""
-        while not self._found:  # or another task took what this one's step found
+        while not self._found:  # or another task took the lock that this task's step found
             if not await self._ask(self._find) and not self._found:
                 raise StopAsyncIteration
         return self._found.popleft()
 
     @property
     def progress(self) -> Progress:
-        """How far the walk is. Sends nothing."""
+        """The progress of the walk. Sends nothing."""
         return self._locks.progress

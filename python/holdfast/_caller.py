@@ -1,4 +1,4 @@
-"""Whose an acquire is: the rule of docs/guarantees.md, "Who is the owner"."""
+"""The owner of an acquire: the rule of docs/guarantees.md, "Who is the owner"."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
 
 
 def caller(tasks: bool) -> object | None:
-    """Give what an acquire without an owner belongs to; None: the calling thread.
+    """Return the caller to which an acquire without an owner belongs; None: the calling thread.
 
     tasks  The acquire is awaited, and belongs to the task. Otherwise it belongs to the greenlet, or
            to the job of a thread pool, if the thread runs either, and then to the thread.
 
-    An acquire may nest only in a hold of the same owner, so whatever may run beside or after each
-    other on one thread must be a different owner.
+    An acquire may nest only in a hold of the same owner, so callers that may run beside or after
+    each other on one thread must be different owners.
     """
     if tasks:
         task = asyncio.current_task()
@@ -38,13 +38,13 @@ def caller(tasks: bool) -> object | None:
 
 
 def serial(owner: object) -> int:
-    """Give the number by which the servers know an owner of caller()."""
+    """Return the number by which the servers know an owner of caller()."""
     number = _numbers.get(owner)
     return _numbers.setdefault(owner, next(_serials)) if number is None else number
 
 
 def ended(owner: object | None) -> bool:
-    """Say whether that owner, of a weak reference, can call no more."""
+    """Return whether the owner of a weak reference can make no more calls."""
     done = getattr(getattr(owner, "future", owner), "done", None)
     return owner is None or (done() if done is not None else bool(getattr(owner, "dead", False)))
 
@@ -55,7 +55,7 @@ _At = tuple[int, object, int]  # a frame, and how many blocks it had entered bef
 class _Block(NamedTuple):
     """A `with` block of a lock."""
 
-    caller: bytes | int  # who entered: the owner, or the thread
+    caller: bytes | int  # the caller that entered: the owner, or the thread
     by: weakref.ref[object] | None  # the task, greenlet or job
     holds: list[Hold]
 
@@ -63,9 +63,9 @@ class _Block(NamedTuple):
 class Inside:
     """The `with` blocks of one lock, and the holds with which they were entered.
 
-    The frame that entered a block leaves it, also that of a generator, with which another job or
-    task may go on: so FastAPI runs a plain dependency that yields, and asyncio ends a generator
-    that was dropped. An ExitStack and a Condition enter in one frame and leave in another: for
+    The frame that entered a block leaves it, even the frame of a generator, with which another
+    job or task may go on. So FastAPI runs a plain dependency that yields, and so asyncio ends a
+    dropped generator. An ExitStack and a Condition enter in one frame and leave in another: for
     them a block is the newest of its caller.
     """
 
@@ -85,7 +85,7 @@ class Inside:
     def leave(self, owner: bytes | None, got: list[Hold], anyones: bool) -> bytes | None:
         """Put the holds of the block that ends into a list, and give the owner that entered it.
 
-        anyones  A caller that entered no block may leave that of another.
+        anyones  A caller that entered no block may leave the block of another.
         """
         frame, depth = _frame(), 0
         while (*frame, depth) in self._blocks:
@@ -99,7 +99,7 @@ class Inside:
         return block.caller if isinstance(block.caller, bytes) else None
 
     def _find(self, me: bytes | int, anyones: bool) -> _At | None:
-        """Find the newest block of the caller, or of one that has ended, or of any."""
+        """Find the newest block of the caller, or of a caller that has ended, or of any caller."""
         left = others = None
         for at, block in list(self._blocks.items())[::-1]:
             if block.caller == me:
@@ -118,7 +118,7 @@ def _caller(owner: bytes | None) -> bytes | int:
 
 
 def _frame() -> tuple[int, object]:
-    """Give what marks the frame that enters or leaves a block, and lives as long as the block.
+    """Return a mark of the frame that enters or leaves a block; it lives as long as the block.
 
     With the function: the next frame may be at the same address.
     """
@@ -161,18 +161,18 @@ def _greenlet() -> object | None:
 
 
 def in_hub() -> bool:
-    """Say whether this is the thread of gevent's hub, where a wait stops every greenlet."""
+    """Return whether this is the thread of gevent's hub, where a wait stops every greenlet."""
     return _patched() is not None and threading.get_native_id() == os.getpid()
 
 
 def _patched() -> Any:
-    """Give gevent's module that has replaced threads by greenlets, if it has."""
+    """Return gevent's module that has replaced threads by greenlets, if it has."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey if monkey is not None and monkey.is_module_patched("threading") else None
 
 
 def real(module: str, name: str) -> Any:
-    """Give what the module had under that name before gevent replaced it."""
+    """Return what the module had under that name before gevent replaced it."""
     monkey = _patched()
     if monkey is None:
         return getattr(importlib.import_module(module), name)

@@ -58,7 +58,7 @@ _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 def clients_here() -> list[tuple[str, Client]]:
-    """Give all clients of this process, each by its client_name, and by a number if two have it."""
+    """Return this process's clients, each by its client_name, and by a number if two share it."""
     named: dict[str, Client] = {}
     for client in sorted(_clients, key=lambda each: each._number):
         if client._handles:
@@ -81,7 +81,7 @@ def _end() -> None:
     clients = list(_clients)
     for client in clients:
         client._finish()
-    for client in clients:  # or a wait of the next one would get what this one releases
+    for client in clients:  # or a wait of the next client would get the lock of this client
         client._stop()
     for client in clients:
         if client._close_at_exit:
@@ -91,7 +91,7 @@ def _end() -> None:
 
 
 def _end_with_process() -> None:
-    """See to it that _end() is called in a child of multiprocessing: atexit is not, there."""
+    """Have _end() called in a child of multiprocessing, where atexit's handlers are not called."""
     global _finalized
     process = sys.modules.get("multiprocessing.process")
     if _finalized == os.getpid() or process is None or process.parent_process() is None:
@@ -120,7 +120,7 @@ class Client(Bound):
         on_trouble: Callable[[Trouble], object] | None,
     ) -> None:
         """Only connect() makes clients."""
-        # Each process has its own, by process id. Empty once closed.
+        # Each process has its own handle, by process id. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
         self._anchors: list[_holdfast.Lock] = []
         self._notices: dict[int, Notices] = {}
@@ -149,7 +149,7 @@ class Client(Bound):
         return handle
 
     def _here(self) -> _holdfast.Client:
-        """Give this process's handle."""
+        """Return this process's handle."""
         here = os.getpid()
         handle = self._handles.get(here)
         if handle is None:
@@ -163,7 +163,7 @@ class Client(Bound):
         return handle
 
     def _notices_here(self) -> Notices:
-        """Give this process's notices; the first call starts to collect them."""
+        """Return this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
             told = self._alarmed, self._troubled, self._connect_timeout()
@@ -171,29 +171,29 @@ class Client(Bound):
         return self._notices[here]
 
     def _connect_timeout(self) -> float:
-        """Give the seconds that the URL or connect() names, the larger of both; 0: the default."""
+        """Return the seconds that the URL or connect() gives, the larger; 0: the default."""
         in_url = re.search(r"[?&]connect_timeout=([\d.]+)", self._url)
         given: int = self._options.connect_timeout_ms
         return max(given / 1000, float(in_url[1]) if in_url else 0)
 
     def _hear_alarms(self, timeouts: int) -> None:
-        """Have a thread that learns of alarms, if there is a rule for them."""
+        """Start a thread that learns of alarms, if there is a rule for them."""
         if timeouts > 0:
             self._notices_here().listen()
 
     def _hear(self) -> None:
-        """Have a thread that logs trouble: a lock is acquired that will be renewed."""
+        """Start a thread that logs trouble: a lock is acquired that will be renewed."""
         here = os.getpid()
         if self._hears_in != here:
             self._notices_here().listen()
             self._hears_in = here
 
     def _owner(self, caller: object) -> bytes:
-        """Give the owner that stands for a task, a greenlet or a job."""
+        """Return the owner that stands for a task, a greenlet or a job."""
         return self._core.hf_client_owner(self._here(), "a", serial(caller))
 
     def _watch(self, by: object | None, owner: bytes | None) -> None:
-        """Warn if the caller, a thread or what it runs, ends without the release() of its own."""
+        """Warn if the caller, a thread or what it runs, ends without its own release()."""
         threads = self._threads
         if threads is None:
             return
@@ -222,7 +222,7 @@ class Client(Bound):
         """Make a Lock for a name. Sends nothing.
 
         name     1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes stay as given.
-        options  LockOptions, for several locks; or single ones by name, as in lease=60. If no
+        options  LockOptions, for several locks; or single options by name, as in lease=60. If no
                  owner is among them, the owner is the calling thread.
 
         Raises ValueError and TypeError for wrong arguments, and ClosedError. Equal owners are one
@@ -241,9 +241,10 @@ class Client(Bound):
                  a search of 100 keys for locks counts as six reads. None: no limit.
 
         It walks over all keys by SCAN, which never blocks the server, and needs the permission
-        for that. It lists each lock once that is held or waited for all the while; of other
-        libraries' locks those for which a client of Holdfast waits, and Redisson's. Raises
-        ValueError, TypeError and ClosedError; and while it walks what Lock.inspect() raises.
+        for that. It lists each lock once that is held or waited for during the whole walk;
+        of other libraries' locks those for which a client of Holdfast waits, and Redisson's.
+        Raises ValueError, TypeError and ClosedError; and, while it walks, the exceptions of
+        Lock.inspect().
         """
         return Locks(self, pattern, rate)
 
@@ -253,19 +254,19 @@ class Client(Bound):
         limit: int | None = None,
         per: float | timedelta | None = None,
     ) -> Gate:
-        """Make a Gate, which limits how many pass in any period. Sends nothing.
+        """Make a Gate, which limits the number of passes in any period. Sends nothing.
 
             geocoder = client.gate("geocoder", limit=10, per=60)
             geocoder.enter()  # or GateFull, with .retry_after
 
-        name   As for lock(): a gate is a lock of that name, which each pass holds shared() for so
-               long. An exclusive holder of the lock keeps the gate shut.
-        limit  How many passes, 1 to 9999999999.
+        name   As for lock(): a gate is a lock of that name, which each pass holds shared() for
+               `per` seconds. An exclusive holder of the lock keeps the gate shut.
+        limit  The number of passes, 1 to 9999999999.
         per    Seconds, 0.01 to ten years.
 
-        Give all gates of one name the same limit and time; or store them with the name, once, by
-        limit(): then others are refused, and gate(name) without both follows what is stored. If
-        nothing is stored, that raises LimitDiffers when it is entered.
+        Give all gates of one name the same limit and time; or store them with the name, once,
+        by limit(): then other numbers are refused, and gate(name) without both follows the stored
+        rate. If no rate is stored, entering such a gate raises LimitDiffers.
         """
         return Gate(self, name, limit, per)
 
@@ -276,17 +277,17 @@ class Client(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store with the name how many permits it has. One round trip; returns what was stored.
+        """Store with the name the number of its permits. One round trip; returns the stored limit.
 
             client.limit("warehouse", permits=5)
             client.limit("geocoder", rate=(10, 60))
 
-        permits  1 to 9999999999; 0 takes the limit away.
-        rate     Of a gate: how many passes, in how many seconds.
+        permits  1 to 9999999999; 0 removes the limit.
+        rate     Of a gate: the number of passes, and in how many seconds.
 
-        From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and one
-        without permits follows this. A change ends no hold, and waiters follow it at once. Raises
-        as Lock.inspect(), and LockUnknown.
+        From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and
+        a lock without permits follows this limit. A change ends no hold, and waiters follow it at
+        once. Raises as Lock.inspect(), and LockUnknown.
         """
         if (permits is None) == (rate is None):
             raise ValueError("a limit is either permits or a rate")
@@ -371,46 +372,47 @@ class Client(Bound):
             client.once("rate:EUR", lambda: vendor.rate("EUR"), ttl=60)
             client.once("pay:7", lambda: vendor.charge(7), ttl=86400, at_most_once=True)
 
-        The first caller calls it; all others wait and get its result, and later ones get it at
-        once, for as long as it stays. If the function raises, or its process dies, the next
+        The first caller calls it; all others wait and get its result, and later callers get
+        it at once, for as long as it stays. If the function raises, or its process dies, the next
         caller calls it.
 
         With at_most_once the next caller does not: if the caller dies or is lost, or the function
         raises, all others get OutcomeUnknown until the call is settled, with resolve(),
         retry() or forget() of that exception or of once_result().
 
-        name          The name of what is done, and of its lock, as for lock().
+        name          The name of the call, and of its lock, as for lock().
         ttl           For how many seconds the result stays; at least 10, so that no waiting caller
                       misses it. For that time it is "at most once", too.
         timeout       Seconds to wait; 0 tries once; None or -1 waits without limit.
         at_most_once  All callers of a name must agree on it.
-        args          What the call depends on: bytes, or what JSON has. Its SHA-256 is kept, and a
-                      caller with other args gets FingerprintMismatch. For several languages give
-                      the same bytes.
+        args          The values on which the call depends: bytes, or values that JSON has. Its
+                      SHA-256 is kept, and a caller with other args gets FingerprintMismatch. For
+                      several languages give the same bytes.
         keep          Errors that are kept for all other callers: exception classes, or a function
                       of the exception. They get the class that is named here, if it is made of a
                       message alone, or else KeptError.
         keep_ttl      For how many seconds they stay; by default as ttl.
-        not_called    At most once: errors that say that the call was not made, such as a refused
-                      connection. The next caller calls. A timeout does not say so.
+        not_called    At most once: errors that prove that the call was not made, such as a refused
+                      connection. The next caller calls. A timeout does not prove that.
         note          At most once: up to 1024 bytes for the person who settles an unknown outcome.
         unknown_ttl   At most once: for how many seconds an unknown outcome stays, from when the
                       first caller learns of it; then the next caller calls. None: until it is
                       settled.
         max_result    How many bytes a result may have, up to 16777216.
-        encode        Makes the bytes of what the function returned. By default JSON, which also
-                      keeps Decimal, date and datetime.
-        decode        Makes the result of the bytes, for every caller: also for the one that called
+        encode        Makes the bytes of the function's result. By default JSON, which also keeps
+                      Decimal, date and datetime.
+        decode        Makes the result of the bytes, for every caller, even the caller that called
                       the function, so that all have the same.
-        options       As for lock(). If its lease ends while the function runs, another calls it
-                      too, unless at_most_once; by default the lease is renewed. The owner and
-                      reentrant mean nothing here: a function that asks for its own name waits for
-                      itself.
+        options       As for lock(). If its lease ends while the function runs, another caller
+                      calls it too, unless at_most_once; by default the lease is renewed. The owner
+                      and reentrant mean nothing here: a function that calls once() for its own name
+                      waits for itself.
 
-        What the function raises goes to its caller. ResultNotKept has the result of a call that
-        was made, if it cannot be encoded or is too long, and with at_most_once also if it cannot be
-        kept; otherwise its caller gets the result, and the log a warning. Raises LockTimeout if
-        there was no result in time, and otherwise as Lock.hold(); nothing was called then.
+        An exception of the function goes to its caller. ResultNotKept has the result of
+        a call that was made, if it cannot be encoded or is too long, and with at_most_once also if
+        it cannot be kept; otherwise its caller gets the result, and the log a warning. Raises
+        LockTimeout if there was no result in time, and otherwise as Lock.hold(); nothing was called
+        then.
         """
         made, chosen = agreed(name, ttl, args, options, terms)
         result: Result = once(self.lock(name, chosen), made, call)
@@ -443,18 +445,18 @@ class Client(Bound):
         decode: Callable[[bytes], Any] = from_json,
         options: LockOptions | None = None,
     ) -> Outcome | None:
-        """Look at what is known of a call that is made once; None: nothing. One round trip.
+        """Read the record of a call that is made once; None: there is none. One round trip.
 
-        Its methods settle the call. Raises as Lock.inspect().
+        The methods of the record settle the call. Raises as Lock.inspect().
         """
         return look(self.lock(name, options), for_looking(name, decode), Outcome)
 
     def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
-        """Forget a call, also its result: the next caller makes it. Two round trips.
+        """Forget a call, even its result: the next caller makes it. Two round trips.
 
-        force  Also while the call is running, whose hold ends then.
+        force  Also forget a call that is running, whose hold ends then.
 
-        Returns False if nothing was known. Raises as Outcome.forget().
+        Returns False if there was no record. Raises as Outcome.forget().
         """
         found = self.once_result(name)
         if found is not None:
@@ -475,10 +477,10 @@ class Client(Bound):
             @client.once_call("rate:{currency}", ttl=60)
             def rate(currency: str) -> float: ...
 
-        name  The name of what is done; str.format() fills in the arguments of the call, through
+        name  The name of the call; str.format() fills in the arguments of the call, through
               holdfast.quote(). Calls with the same name have the same result: give it every
               argument on which the result depends, or give args.
-        args  A function of the same arguments, which gives what once() takes as args.
+        args  A function of the same arguments, which returns the args of once().
 
         The rest is as for once(), and the decorator raises as locked().
         """
@@ -501,7 +503,7 @@ class Client(Bound):
 
         name     The lock's name, as for locked().
         period   Seconds, counted from the start of the run, for which no other call runs it; as
-                 hold.keep(), so whatever becomes of this process.
+                 with hold.keep(), so even if this process dies.
         options  As for lock(), but never reentrant.
 
         A call that is not its turn returns None at once. A run that raises passes the turn on: the
@@ -548,7 +550,7 @@ class Client(Bound):
     def ping(self) -> None:
         """Ask every server whether it answers, in a Cluster each master: for a health check.
 
-        Of several masters a majority must answer; survey() shows each of them.
+        With several masters a majority must answer; survey() shows each of them.
 
         Raises ConnectError, AuthenticationError, ServerError, ProtocolError, ClosedError. Blocks
         for one connect_timeout for each server at most.
@@ -556,11 +558,11 @@ class Client(Bound):
         self._core.hf_client_ping(self._here())
 
     def survey(self, name: str | bytes | None = None) -> list[Finding]:
-        """Look at the settings of the servers that matter to locks, and say how they are.
+        """Check the settings of the servers that matter to locks.
 
         name  A lock's name, to see whether the user has the permissions for its keys.
 
-        Writes nothing. What the user may not ask becomes a "note". Raises as ping(), and
+        Writes nothing. A setting that the user may not read becomes a "note". Raises as ping(), and
         ValueError for a name that no lock may have.
         """
         return survey(self._core, self._here(), None if name is None else encoded("name", name))
@@ -585,7 +587,7 @@ class Client(Bound):
             notices.finish()
 
     def _stop(self) -> None:
-        """Get no lock any more, also by waits under way; close() or _abandon() follows."""
+        """Get no more locks, even by waits under way; close() or _abandon() follows."""
         for handle in list(self._handles.values()):
             self._core.hf_client_stop(handle)
 
@@ -619,7 +621,7 @@ class Client(Bound):
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        """Say whether it is open; the URL may have a password."""
+        """Return whether it is open; the URL may have a password."""
         return f"<{'open' if self._handles else 'closed'} holdfast.Client object at {id(self):#x}>"
 
 
@@ -650,7 +652,7 @@ def connect(
                      `rediss` instead of `redis` means TLS. docs/connecting.md has the options.
                      Percent-encode the characters special in a URL.
     lazy             Only check the URL now; the first call connects, within its own timeout. Then
-                     a program starts also while the server is down.
+                     a program can start while the server is down.
     connect_timeout  Seconds to reach the server and log in; default 2.
     command_timeout  Seconds for the answer to one command; default 2.
     keepalive        Seconds of silence after which the system asks whether the other end is
@@ -658,23 +660,23 @@ def connect(
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
     fence_life       Seconds for which the server remembers the last fence of a lock that no owner
-                     holds; default a day; at least 1. It is one small key for each lock name.
-                     Forgotten, a fence still grows with the server's clock.
+                     holds; default a day; at least 1. It is one small key for each lock
+                     name. After that time, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
                      once. False leaves them to their leases.
     sigterm          Let SIGTERM raise SystemExit in the main thread, with the status 143: blocks
                      are left and release their locks, and the client is closed. A handler that the
                      program has set already stays. By default SIGTERM ends Python at once.
     alarm            (timeouts, seconds): as soon as that many acquires of one lock have timed out
-                     within that time, log a warning and call on_alarm. Once in that time for each
-                     lock. (10, 60) finds a holder that is stuck.
+                     within that time, log a warning and call on_alarm, once in that time for
+                     each lock. (10, 60) finds a holder that is stuck.
     on_alarm         Called with the Alarm, by a thread of the client: keep it short.
     on_trouble       Called with a Trouble, by a thread of the client, when renewals begin to fail,
                      before anything is lost; when they work again; and with each failover. The
                      log has the same as warnings.
-    count_names      Count each lock's name apart in stats().
-    names_max        How many names may be counted apart; further ones are counted together, so
-                     that a name for each order does not fill the memory. Default 100.
+    count_names      Count each lock's name separately in stats().
+    names_max        How many names may be counted separately; further names are counted together,
+                     so that a name for each order does not fill the memory. Default 100.
 
     The URL can set the first six of these; an argument given here overrides it.
 
@@ -721,7 +723,7 @@ def count(
     count_names: bool,
     names_max: int | None,
 ) -> None:
-    """Check what the client counts, and set it."""
+    """Check the options of the client's counts, and set them."""
     function("on_alarm", on_alarm)
     if alarm is not None:
         options.alarm_timeouts, options.alarm_window_ms = native(alarm)

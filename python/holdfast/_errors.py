@@ -46,10 +46,10 @@ class LockTimeout(LockError, TimeoutError):
     def holders(self) -> tuple[Holder, ...]:
         """The holders of the lock, as from Lock.inspect(); of permits too.
 
-        The first use asks the server for those of this moment, one round trip, which blocks: in a
-        coroutine, use `await asyncio.to_thread(lambda: timeout.holders)`. Later uses return the
-        same. Empty if the lock is free by now, another library's lock holds it, or the server does
-        not answer.
+        The first use asks the server for the holders at this moment, one round trip, which
+        blocks: in a coroutine, use `await asyncio.to_thread(lambda: timeout.holders)`. Later uses
+        return the same. Empty if the lock is free by now, another library's lock holds it, or the
+        server does not answer.
         """
         if self._holders is None:
             self._holders = ()
@@ -76,18 +76,18 @@ class LockLost(LockNotOwnedError):
     """
 
     cause: Cause | None = None
-    """Why, as in Hold.lost: "expired", "unreachable" or "gone"; None if that is not known, or if
-    another hold of several was lost."""
+    """The cause, as in Hold.lost: "expired", "unreachable" or "gone"; None if it is not known, or
+    if another hold of several was lost."""
 
 
 class StaleFence(LockLost):
-    """A holder with a greater fence has been at the resource, which refused this one.
+    """A holder with a greater fence has used the resource, which refused this holder.
 
     Nothing was written. Stop: the lock is no longer yours, and the same fence is refused again.
     """
 
     def __init__(self, name: str, fence: int, last: int) -> None:
-        """Keep what was guarded, the refused fence, and the greater one that was there before."""
+        """Keep the guarded name, the refused fence, and the greater fence that was there before."""
         super().__init__(name, fence, last)
         self.name = name
         self.fence = fence
@@ -129,7 +129,7 @@ class LockNotReplicated(LockError):
     """Too few replicas had the lock in time. It was released again, and nothing is held."""
 
     reached: int = 0
-    """How many replicas had it."""
+    """The number of replicas that had the lock."""
 
 
 class ClosedError(LockError):
@@ -153,7 +153,7 @@ class ServerError(LockError):
 
 
 class ProtocolError(LockError):
-    """The server does not speak the Redis protocol, or its answer makes no sense."""
+    """The server does not speak the Redis protocol, or its answer is malformed."""
 
 
 class UnsupportedError(LockError):
@@ -171,7 +171,7 @@ class OutcomeUnknown(LockError):
     """
 
     outcome: Any = None
-    """What is known of the call: an Outcome, or an AsyncOutcome in asyncio. None if the exception
+    """The record of the call: an Outcome, or an AsyncOutcome in asyncio. None if the exception
     came from another process."""
     name: str | bytes = ""
     """The name of the call, as given."""
@@ -182,18 +182,18 @@ class OutcomeUnknown(LockError):
     since: datetime | None = None
     """When the call began, by the server's clock."""
     note: str = ""
-    """The note of its caller, or what its caller said of the end."""
+    """The note of its caller, or its caller's report of the end."""
 
     def resolve(self, result: object, **how: Any) -> Any:
-        """Say that the call was made, and keep its result: Outcome.resolve()."""
+        """Report that the call was made, and keep its result: Outcome.resolve()."""
         return self._settled().resolve(result, **how)
 
     def retry(self, **how: Any) -> Any:
-        """Say that the call may be made again: Outcome.retry()."""
+        """Report that the call may be made again: Outcome.retry()."""
         return self._settled().retry(**how)
 
     def forget(self, **how: Any) -> Any:
-        """Forget all about the call: Outcome.forget()."""
+        """Forget the call: Outcome.forget()."""
         return self._settled().forget(**how)
 
     def _settled(self) -> Any:
@@ -211,9 +211,9 @@ class OutcomeUnknown(LockError):
 
 
 class FingerprintMismatch(LockError):
-    """The call of this name was made with other arguments, or in the other mode. Nothing is done.
+    """The call of this name was made with other arguments, or in the other mode.
 
-    Another call takes another name.
+    Nothing is done. Use another name for another call.
     """
 
 
@@ -236,15 +236,15 @@ NotKept = Literal["settled", "unreachable", "server", "lost", "encoding"]
 
 
 class ResultNotKept(LockError):
-    """The call was made, and others do not have its result: the exception has it.
+    """The call was made, but other callers do not get its result: the exception has it.
 
     No caller calls again if the call is made at most once.
     """
 
     result: Any = None
-    """What the call returned."""
+    """The result of the call."""
     reason: NotKept = "unreachable"
-    """Why: "settled" when the call was settled meanwhile, "unreachable" when the server did
+    """The reason: "settled" when the call was settled meanwhile, "unreachable" when the server did
     not answer (the client goes on trying until it is closed), "server" when its memory is full
     or the user lacks a permission (it goes on, too, if the call is made at most once), "lost"
     when the client no longer holds the lock, "encoding" when the result is too long or cannot
@@ -299,7 +299,8 @@ _CLASSES: dict[int, type[Exception]] = {
 def error(status: int, message: str, detail: int = 0) -> Exception:
     """Make the exception for a status. The extension calls this.
 
-    detail  How many replicas had it, why the hold was lost, or which of several locks was busy.
+    detail  The number of replicas that had it, the cause of a loss, or the index of the lock that
+            was busy.
     """
     while ending and threading.current_thread().daemon:
         time.sleep(60)  # Python stops such threads where they are: that is no error to report

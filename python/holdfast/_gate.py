@@ -30,7 +30,7 @@ class GateFull(LockTimeout):
 class BaseGate(Bound):
     """A pass is a shared hold that is not given back: it ends with its lease, which is `per`.
 
-    Each pass is its own owner, so that none nests in another for free.
+    Each pass is its own owner, so that no pass nests in another for free.
     """
 
     __slots__ = ("limit", "name", "per")
@@ -92,7 +92,7 @@ class BaseGate(Bound):
         """Turn the hold into a pass; give it back if that fails: the caller has not passed."""
         hold._loose = False  # it is to be dropped
         try:
-            yield  # renews it: what came by waiting has not its whole lease yet
+            yield  # renews it: a hold that was waited for does not have its whole lease yet
             # To no process: it ends with its lease, and no close() releases it.
             hold._core.hf_hold_hand_over(hold._handle)
         except BaseException:
@@ -101,7 +101,7 @@ class BaseGate(Bound):
             raise
 
     def __repr__(self) -> str:
-        """Say the limit. Sends nothing."""
+        """Show the limit. Sends nothing."""
         rate = "" if self.per is None else f" limit={self.limit} per={self.per:g}"
         return f"<holdfast.{type(self).__name__} object name={self.name!r}{rate} at {id(self):#x}>"
 
@@ -142,17 +142,17 @@ class Gate(BaseGate):
         timeout  Seconds to wait for a pass, in one queue with all other callers; None or -1
                  waits without limit.
         weight   How many of the passes it takes: 1, or up to the limit. No call passes a heavier
-                 one that waits.
+                 call that waits.
 
         Raises LockUnknown if the answer was lost, and ConnectError or another LockError if the
-        server was not reached or refused: do not go on as if you had passed. What the server may
-        have counted stays counted until it is known to be undone.
+        server was not reached or refused: do not go on as if you had passed. A pass that the
+        server may have counted stays counted until it is known to be undone.
         """
         if not self.try_enter(timeout, weight=weight):
             raise self._full(self._lock.inspect(), weight)
 
     def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
-        """Pass, and say whether. One round trip; raises as enter(), but not GateFull.
+        """Pass, and return whether it did. One round trip; raises as enter(), but not GateFull.
 
         timeout, weight  As for enter().
         """
@@ -194,7 +194,7 @@ class AsyncGate(BaseGate):
             raise self._full(await self._lock.inspect(), weight)
 
     async def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
-        """Pass, and say whether, as Gate.try_enter()."""
+        """Pass, and return whether it did, as Gate.try_enter()."""
         milliseconds = patience(True, -1 if timeout is None else timeout)
         try:
             hold = await self._lock.shared(weight)._acquire(milliseconds, None, loose)

@@ -105,8 +105,8 @@ class BaseHold(Bound):
     def fence(self) -> int:
         """The fence (a fencing token): greater than that of every earlier hold of this name.
 
-        Nested holds of one owner have the same fence. Give it to the resource and let the
-        resource refuse smaller ones: this protects when all else fails.
+        Nested holds of one owner have the same fence. Send it to the resource and let
+        the resource refuse smaller fences: this protects when all else fails.
         """
         return self._core.hf_hold_fence(self._handle)
 
@@ -117,10 +117,10 @@ class BaseHold(Bound):
 
     @property
     def votes(self) -> tuple[int, int]:
-        """How many masters have the hold now, and of how many: (4, 5) of a quorum. Sends nothing.
+        """The number of masters that have the hold now, and of all masters: (4, 5) of a quorum.
 
-        A hold stands while a majority has it; the client asks the others again. Without a quorum
-        it is (1, 1) while it is held, else (0, 1).
+        Sends nothing. A hold stands while a majority has it; the client asks the others again.
+        Without a quorum it is (1, 1) while it is held, else (0, 1).
         """
         return self._core.hf_hold_votes(self._handle)
 
@@ -169,7 +169,7 @@ class BaseHold(Bound):
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        """Say the state and the fence. Sends nothing."""
+        """Show the state and the fence. Sends nothing."""
         return (
             f"<{self.state} {self._lock._kind()}holdfast.{type(self).__name__} object"
             f" name={self._lock.name!r} fence={self.fence} at {id(self):#x}>"
@@ -177,7 +177,7 @@ class BaseHold(Bound):
 
 
 class BaseLost:
-    """Whether a hold was lost, and why."""
+    """The loss of a hold, and its cause."""
 
     __slots__ = ("_hold",)
 
@@ -186,7 +186,7 @@ class BaseLost:
         self._hold = hold
 
     def is_set(self) -> bool:
-        """Say whether the hold was lost, as far as this process knows. Sends nothing.
+        """Return whether the hold was lost, as far as this process knows. Sends nothing.
 
         The process knows at the latest when the lease ends. If the lock was broken or deleted,
         the next renewal or check finds out.
@@ -199,7 +199,7 @@ class BaseLost:
 
     @property
     def cause(self) -> Cause | None:
-        """Why it was lost; None if it was not.
+        """The cause of the loss; None if it was not lost.
 
         "expired": its lease ended, and its renewal is off; or its max_hold has passed.
         "unreachable": the client could not renew it before its lease ended.
@@ -208,18 +208,18 @@ class BaseLost:
         return self._hold._cause()
 
     def __repr__(self) -> str:
-        """Say the cause."""
+        """Show the cause."""
         return f"<holdfast.{type(self).__name__} cause={self.cause!r} of {self._hold!r}>"
 
 
 @final
 class Lost(BaseLost):
-    """Whether a hold was lost, and why; like a threading.Event."""
+    """The loss of a hold, and its cause; like a threading.Event."""
 
     __slots__ = ()
 
     def wait(self, timeout: float | timedelta | None = None) -> bool:
-        """Wait until the hold is lost, at most `timeout` seconds; say whether it was.
+        """Wait until the hold is lost, at most `timeout` seconds; return whether it was.
 
         Returns False as soon as the hold is released or its client is closed. It needs the one
         Python thread of its client, which ends when the client is closed.
@@ -258,12 +258,12 @@ class Hold(BaseHold):
         wait  False: do not wait for the answer. The hold ends here at once, and a thread of the
               client sends the request. If the answer is not as expected, a warning is logged, with
               the next such release or the client's close, and Client.stats() counts it as
-              unconfirmed. Client.close() and the end of the program wait for the answers. None: as
-              the lock's option `release` says.
+              unconfirmed. Client.close() and the end of the program wait for the answers. None:
+              as the lock's option `release`.
 
         If the at_least of Lock.hold() has not passed, this keeps the lock for the rest of it, as
-        keep(), with some tries if an answer is lost. It raises as that; the hold is then still
-        held, until you release it again or drop it.
+        keep(), with some tries if an answer is lost. It raises as keep(); the hold is then
+        still held, until you release it again or drop it.
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
@@ -271,7 +271,7 @@ class Hold(BaseHold):
         """
         try:
             self._lock._give_up(self._handle, wait)
-            self._loose = False  # one that is kept ends here with its answer
+            self._loose = False  # a hold that is kept ends here with its answer
         finally:
             if self.state != "held":
                 self._unwatch()
@@ -287,17 +287,17 @@ class Hold(BaseHold):
         self._core.hf_hold_renew(self._handle)
 
     def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
-        """Make the hold last that many seconds longer, but not past its max_hold. One round trip.
+        """Make the hold last `seconds` longer, but not past its max_hold. One round trip.
 
-        With replace it lasts exactly that many seconds from now instead, which may be shorter;
-        later renewals use that as its lease, and None means that it never ends. Raises ValueError
+        With replace it lasts exactly `seconds` from now instead, which may be shorter; later
+        renewals use that as its lease, and None means that it never ends. Raises ValueError
         for a duration out of bounds, and otherwise as renew().
         """
         replaces = flag("replace", replace)
         self._core.hf_hold_extend(self._handle, extension(seconds), replaces)
 
     def hand_over(self) -> bytes:
-        """Give a token with which another process can go on holding the lock: Lock.adopt().
+        """Return a token with which another process can go on holding the lock: Lock.adopt().
 
         Here the hold ends without being released. Nothing renews it, and the other process must
         adopt it before its lease ends. Any process with the token can release the lock: keep it
@@ -313,9 +313,9 @@ class Hold(BaseHold):
         return token
 
     def keep(self, seconds: float | timedelta) -> None:
-        """Leave the lock held for that many seconds from now on; 0 releases it.
+        """Leave the lock held for `seconds` from now on; 0 releases it.
 
-        No other gets it until then, whatever becomes of this process, and then it ends by itself.
+        No other owner gets it until then, even if this process dies, and then it ends by itself.
         Here the hold ends without being released: nothing renews it, and it cannot be released.
         For work that must not be done again too soon. An owner that was named and acquires
         again may nest in it, unless its lock is not reentrant.
@@ -329,7 +329,7 @@ class Hold(BaseHold):
         self._lock._client._look()
 
     def _leave(self, state: int, result: bytes, ttl: int) -> None:
-        """Release the hold, and say how its call ended."""
+        """Release the hold, and report how its call ended."""
         self._unwatch()
         try:
             self._core.hf_once_finish(self._handle, state, result, ttl)

@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"\$+(?:decimal|date|datetime)")  # one more $ makes it an
 
 
 def _tagged(value: object) -> object:
-    """Put what JSON does not have into objects of one key."""
+    """Put values that JSON does not have into objects of one key."""
     if isinstance(value, dict):
         made = {key: _tagged(each) for key, each in value.items()}
         key = next(iter(made)) if len(made) == 1 else None
@@ -47,7 +47,7 @@ def _plain(value: dict[str, Any]) -> object:
 
 
 def to_json(result: object) -> bytes:
-    """Encode a result as JSON. A Decimal, date or datetime comes back as it went."""
+    """Encode a result as JSON. A Decimal, date or datetime is decoded as the same value."""
     try:
         return json.dumps(_tagged(result), allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as failed:

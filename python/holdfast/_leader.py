@@ -32,12 +32,12 @@ _FIRST, _LONGEST = 0.1, 30.0  # seconds after elected() raised
 
 
 def backoff(failures: int) -> float:
-    """Give the seconds for which a candidate stays away after that many failed terms in a row."""
+    """Return the seconds for which a candidate stays away after that many failed terms in a row."""
     return min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1)
 
 
 def _contained(call: Callable[[], object]) -> object:
-    """Call it; raise an error in place of what asyncio gives to no task, or what ends its loop."""
+    """Call it; raise an error in place of one that asyncio gives no task, or that ends its loop."""
     try:
         return call()
     except (StopIteration, GeneratorExit, KeyboardInterrupt, SystemExit) as raised:
@@ -101,9 +101,9 @@ class BaseLeader(Bound):
         self._margin = lease / 4000
         if margin is not None:
             self._margin = duration("margin", margin, least=0, most=lease // 2) / 1000
-        # `holdfast ls` shows by this note who leads.
+        # `holdfast ls` finds the leader by this note.
         note = f"leader election: {options.note}" if options.note else "leader election"
-        # Each candidacy is an owner of its own; and a leader that is well leads on.
+        # Each candidacy is an owner of its own; and a leader without trouble continues to lead.
         options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None, note=note)
         self._lock = client.aio.lock(name, options)
         self._elected, self._lost, self._resigned = elected, lost, resigned
@@ -133,7 +133,7 @@ class BaseLeader(Bound):
         return hold.fence if hold is not None and self._left(hold) > 0 else None
 
     def _left(self, hold: AsyncHold) -> float:
-        """Give the seconds until it must step down, if it is not renewed."""
+        """Return the seconds until it must step down, if it is not renewed."""
         return (hold.remaining or 0.0) - self._margin
 
     async def _run(self) -> None:
@@ -157,7 +157,7 @@ class BaseLeader(Bound):
                 await asyncio.wait_for(self._change.wait(), seconds)
 
     async def _serve(self, hold: AsyncHold) -> bool:
-        """Lead for one term; say whether it was a good one."""
+        """Lead for one term; return whether it was a good term."""
         began = time.monotonic()
         good = await self._lead(hold)
         if good or time.monotonic() - began >= _LONGEST:
@@ -182,7 +182,7 @@ class BaseLeader(Bound):
         return acquiring.result()
 
     async def _acquire(self) -> AsyncHold:
-        # Or it could be told within moments that it must step down.
+        # Otherwise it might have to step down within moments.
         return await self._lock._acquire(_holdfast.HF_FOREVER, None, full)
 
     async def _lead(self, hold: AsyncHold) -> bool:
@@ -198,7 +198,7 @@ class BaseLeader(Bound):
         return end != "failed"
 
     async def _step_down(self, hold: AsyncHold, work: asyncio.Task[bool], lost: bool) -> None:
-        """Tell, and release the lock only when the work has ended: then another may lead."""
+        """Notify the user, and release the lock only after the work: then another may lead."""
         what, over = ("lost", self._lost) if lost else ("resigned", self._resigned)
         if over is not None:
             await self._called(what, lambda: self._tell(over))
@@ -207,7 +207,7 @@ class BaseLeader(Bound):
             await hold.release()
 
     async def _watch(self, hold: AsyncHold, work: asyncio.Task[bool]) -> End:
-        """Wait for the end of the leadership, and say what it was."""
+        """Wait for the end of the leadership, and return its kind."""
         lost = asyncio.create_task(hold.lost.wait())
         change = asyncio.create_task(self._change.wait())
         waits: set[asyncio.Task[Any]] = {lost, change, work}
@@ -221,7 +221,7 @@ class BaseLeader(Bound):
                 if lost in done:  # or the client is being closed, whose hold is valid until then
                     return "lost"
                 if work in done and not work.result():
-                    return "failed"  # the work is not done: let another lead
+                    return "failed"  # the work is not done: let another candidate lead
             return "lost"
         finally:
             for each in (lost, change):
@@ -258,7 +258,7 @@ class BaseLeader(Bound):
         self._change.set()
 
     def __repr__(self) -> str:
-        """Say whether it leads. Sends nothing."""
+        """Show whether it leads. Sends nothing."""
         what = "leading" if self.is_leader else "not leading"
         return f"<{what} holdfast.{type(self).__name__} object name={self.name!r}>"
 

@@ -61,7 +61,7 @@ full = flagged(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
 
 
 def try_all(items: Iterable[Item], work: Callable[[Item], object]) -> None:
-    """Do the work on each, and then raise the first failure; also if Ctrl-C comes during it."""
+    """Do the work on each, and then raise the first failure; even if Ctrl-C interrupts it."""
     failed: LockError | None = None
     left = iter(items)
     for item in left:
@@ -84,7 +84,7 @@ def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
 
 
 def patiently(locks: list[Lock], milliseconds: int, ask: Callable[[int], Result]) -> Result:
-    """Ask for locks with a timeout; where no wait may be, in gevent's main thread, once."""
+    """Ask for locks with a timeout; in gevent's main thread, where no wait is allowed, ask once."""
     hub = milliseconds != 0 and in_hub()
     try:
         return ask(0 if hub else milliseconds)
@@ -145,15 +145,15 @@ class Lock(Bound):
             try: ...
             finally: lock.release()
 
-    The client keeps the holds of these two forms for every name and owner, newest last, so any
-    Lock object with the same name, shared() or not alike, may release them. hold() gives the
-    caller the hold instead, and release() does not know of it.
+    The client keeps the holds of these two forms for every name and owner, newest last, so
+    any Lock object with the same name, both shared() or both not, may release them. hold() gives
+    the caller the hold instead, and release() does not find it.
 
     Any thread may call every method. The owner is the calling thread, or the `owner` given here
     or in a call. Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-    shared() gives the same lock to many at once: for readers beside this lock's writer, or for as
-    many as its permits.
+    shared() gives the same lock to many at once: for readers beside this lock's writer, or for
+    as many holders as its permits.
 
     After a fork the child's locks work, through a new client, and hold nothing.
     """
@@ -213,14 +213,14 @@ class Lock(Bound):
             return function(self._handle, *arguments)
 
     def _reopen(self) -> None:
-        """Open it in a forked child, which hears of trouble if its parent did."""
+        """Open it in a forked child, which learns of trouble if its parent did."""
         heard = self._heard
         self._handle = self._open()
         if heard:
             self._hear()
 
     def shared(self, weight: int | None = None) -> Lock:
-        """Give the same lock, held by many at once. Sends nothing.
+        """Return the same lock for many holders at once. Sends nothing.
 
             stock = client.lock("stock")
             with stock.shared(): ...        # readers, beside each other
@@ -231,10 +231,11 @@ class Lock(Bound):
             with seats: ...                 # no other holder: maintenance
             with seats.shared(weight=2): ...  # takes two of the three
 
-        It is a Lock with the same options, and every call gives the same object; with a weight, as
-        many permits as each of its holds takes, another one. Its holds stand beside each other, and
-        exclude those of the lock itself; each has its own fence, lease and loss. All wait in one
-        queue, first come, first served, so that no acquire passes a heavy one.
+        It is a Lock with the same options, and every call returns the same object; another object
+        with another weight, the number of permits that each of its holds takes. Its holds stand
+        beside each other, and exclude the holds of the lock itself; each has its own fence, lease
+        and loss. All wait in one queue, first come, first served, so that no acquire passes a heavy
+        one.
 
         An owner that holds it, in either mode, may acquire it shared again at once. To downgrade,
         acquire it shared while holding it exclusively, and then release() the exclusive hold: no
@@ -270,7 +271,7 @@ class Lock(Bound):
             raise
 
     def _waited(self, busy: LockTimeout, milliseconds: int) -> LockTimeout:
-        """Say in a timeout which lock it was, and how to find the holders."""
+        """Add the lock to a timeout, and the way to find the holders."""
         busy.name, busy.waited = self.name, milliseconds / 1000
         busy._look = lambda: self.inspect().holders
         return busy
@@ -299,7 +300,7 @@ class Lock(Bound):
             self._heard = True
 
     def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]:
-        """Give the greenlet or job that calls, if either is the owner, and the owner's bytes."""
+        """Return the greenlet or job that calls, if either is the owner, and the owner's bytes."""
         if owner is not None or not self._by_thread:
             return None, None if owner is None else encoded("owner", owner)
         by = caller(tasks=False)
@@ -334,7 +335,7 @@ class Lock(Bound):
         options: _holdfast.AcquireOptions,
         fingerprint: bytes | None,
     ) -> tuple[int, str]:
-        """Get the turn to make a call, or its outcome: the status, and why."""
+        """Get the turn to make a call, or its outcome: the status, and the reason."""
         refuse_in_loop(f"lock {self.name!r}")
         self._hear()
         options = self._noted(options)
@@ -384,7 +385,7 @@ class Lock(Bound):
         got: list[_holdfast.Hold] = []
         try:
             self._win(patience(blocking, timeout), owner, kept, got)
-            # Make a Hold only for on_lost: Python would swallow a Ctrl-C that came while it
+            # Make a Hold only for on_lost: Python would swallow a Ctrl-C that arrived while it
             # collects the Hold.
             if self._on_lost is not None:
                 self._take(got[0], kept, None, None)
@@ -407,7 +408,7 @@ class Lock(Bound):
         self._release(self._who(owner)[1], wait)
 
     def _later(self, wait: bool | None) -> bool:
-        """Say whether a release does not wait for its answer."""
+        """Return whether a release does not wait for its answer."""
         return self._choices.release == "later" if wait is None else not flag("wait", wait)
 
     def _give_up(self, handle: _holdfast.Hold, wait: bool | None) -> None:
@@ -423,7 +424,7 @@ class Lock(Bound):
         find: Callable[[], tuple[bytes | None, _holdfast.Hold]],
         release: Callable[[bytes | None, _holdfast.Hold], Result],
     ) -> Result:
-        """Release what find() finds; if another thread has just released that hold, the next."""
+        """Release the hold of find(); if another thread has just released it, the next hold."""
         number = 0
         while True:
             who, handle = find()
@@ -454,7 +455,7 @@ class Lock(Bound):
         return [self]
 
     def _end(self, who: bytes | None, handle: _holdfast.Hold | None) -> None:
-        """Release the hold of a block; if it was released before, the caller's newest."""
+        """Release the hold of a block; if it was released before, the caller's newest hold."""
         released = _holdfast.HF_STATE_RELEASED
         if handle is None or self._core.hf_hold_state(handle) == released:  # by a Condition, say
             self._release(who)
@@ -500,8 +501,8 @@ class Lock(Bound):
         raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
                        lock's setting.
         at_least       Seconds from the acquire, for which the lock stays held even if it is
-                       released before: by release() or the `with` block, also one that
-                       raises. As Hold.keep() does; a holder that dies keeps only its lease.
+                       released before: by release() or the `with` block, even a block
+                       that raises. As Hold.keep() does; a holder that dies keeps only its lease.
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
@@ -509,13 +510,13 @@ class Lock(Bound):
         hold = self._acquire(milliseconds, owner, loose, on_lost, quiet)
         try:
             hold._keep_at_least(least)
-        except ValueError:  # several masters keep for no longer than their quarantine
+        except ValueError:  # several masters keep a lock for their quarantine at most
             hold.release()
             raise
         return hold
 
     def count(self, *, owner: str | bytes | None = None) -> int:
-        """Say how often release() would succeed for this caller. Sends nothing.
+        """Return how often release() would succeed for this caller. Sends nothing.
 
         owner  As given to acquire().
         """
@@ -526,14 +527,14 @@ class Lock(Bound):
         return self._core.hf_lock_count_as(self._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
-        """Say whether release() would succeed for this caller. Sends nothing.
+        """Return whether release() would succeed for this caller. Sends nothing.
 
         owner  As given to acquire().
         """
         return self.count(owner=owner) > 0
 
     def _current(self, owner: str | bytes | None) -> _holdfast.Hold:
-        """Give the hold that release() would release."""
+        """Return the hold that release() would release."""
         return self._current_of(self._who(owner)[1])
 
     def _current_of(self, who: bytes | None) -> _holdfast.Hold:
@@ -595,7 +596,7 @@ class Lock(Bound):
         failed = None
         count = self.count()
         if not count:
-            self.release()  # which raises what RLock's would: a RuntimeError
+            self.release()  # which raises the exception of RLock's: a RuntimeError
         for _ in range(count):
             try:
                 self.release()
@@ -615,12 +616,12 @@ class Lock(Bound):
         return self.inspect().held
 
     def inspect(self, first: int = 0) -> LockInfo:
-        """Read the lock's state, whatever owner holds it. One round trip; changes nothing.
+        """Read the lock's state, whichever owner holds it. One round trip; changes nothing.
 
-        first  How many holds, and how many waiters, are skipped: a call lists 100 of each, and
-               inspect(100) the next ones.
+        first  How many holds, and how many waiters, are skipped: a call lists 100 of each,
+               and inspect(100) the next 100.
 
-        The answer is out of date when you read it: do not enter because of it. Raises
+        The result may be out of date when you read it: do not enter because of it. Raises
         ConnectError or another LockError if the server was not reached or refused, and
         ClosedError.
         """
@@ -632,7 +633,7 @@ class Lock(Bound):
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away from one holder. For operators. One round trip.
 
-        fence    The holder's fence, from inspect(): if another owner holds the lock by now,
+        fence    The holder's fence, from inspect(): if another owner holds the lock meanwhile,
                  nothing happens. Other shared holds stay.
         foreign  Also delete another library's lock, whose fence is 0.
 
@@ -649,7 +650,7 @@ class Lock(Bound):
         return f"shared{limit} " if self._shares else ""
 
     def __repr__(self) -> str:
-        """Say how often this caller holds it, like threading.RLock. Sends nothing."""
+        """Return how often this caller holds it, like threading.RLock. Sends nothing."""
         count = self.count()
         return (
             f"<{'locked' if count else 'unlocked'} {self._kind()}holdfast.Lock object"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-# Of a name: what means something in it, and the h of ":hf1:q", how a lock's own keys end.
+# The characters with a meaning in a name, and the h of ":hf1:q", the end of a lock's own keys.
 _SPECIAL = re.compile(r"[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))")
 
 
@@ -29,7 +29,7 @@ def quote(text: str) -> str:
         client.lock("report:" + holdfast.quote("a}b"))
 
     A name may not have a `}` without a {tag}, nor end like a lock's own keys, as in `:hf1:q`. This
-    percent-encodes what could do that, and nothing else; different texts stay different.
+    percent-encodes only the characters that could do that; different texts stay different.
     """
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
@@ -51,7 +51,7 @@ _formatter = _Formatter()
 
 
 def fields(name: str) -> set[str]:
-    """Give the parameters that the fields of a name ask for."""
+    """Return the parameters that the fields of a name ask for."""
     try:
         wanted = {field for _, field, _, _ in _formatter.parse(name) if field is not None}
     except ValueError as wrong:
@@ -125,7 +125,7 @@ def check(
 
 
 def sharing(options: LockOptions, shared: bool | None) -> bool:
-    """Say whether a decorator holds the lock shared(): as it is told, or else if it has permits."""
+    """Return whether a decorator holds the lock shared(): by its argument, or if it has permits."""
     return bool(options.permits) if shared is None else flag("shared", shared)
 
 

@@ -10,10 +10,10 @@ _logger = logging.getLogger("holdfast")
 
 
 def _quietly(log: Callable[..., None]) -> Callable[..., None]:
-    """Make a function that logs, and raises nothing: what is logged, as a loss, goes on."""
+    """Make a function that logs, and raises nothing: the logged event, such as a loss, goes on."""
 
     def say(message: str, *about: object) -> None:
-        # A filter or handler of the program may raise. There is no other place for that.
+        # A filter or handler of the program may raise. No other place can report that.
         with contextlib.suppress(Exception):
             log(message, *about, stacklevel=2)
 

@@ -1,4 +1,4 @@
-"""What the inspection of a lock shows."""
+"""The results of the inspection of a lock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS: dict[str, Literal["thread", "task", "operation"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a default owner is: one of an acquire that was given no owner."""
+    """The place of a default owner, which an acquire without an explicit owner has."""
 
     host: str
     """The host's name."""
@@ -34,9 +34,9 @@ class Origin:
     client: str
     """The client's name: client_name of connect()."""
     kind: Literal["thread", "task", "operation"]
-    """What of the process it is."""
+    """The kind of the owner in the process."""
     number: int
-    """Which one, counted from 1 in that process; not the system's number."""
+    """Its number, counted from 1 in that process; not the system's number."""
 
     @staticmethod
     def of(owner: str | bytes) -> Origin | None:
@@ -55,13 +55,13 @@ class Holder:
     owner: str
     """The owner, UTF-8 with surrogate escapes."""
     note: str
-    """What it is for: LockOptions.note; empty: it has none."""
+    """The note, LockOptions.note; empty: it has no note."""
     shared: bool
     """Do others hold the lock beside it?"""
     fence: int
     """Its fence, for force_release()."""
     count: int
-    """How often it holds the lock: nested holds count."""
+    """The number of its holds: nested holds count."""
     held_for: float
     """For how many seconds it has held the lock."""
     remaining: float | None
@@ -70,7 +70,7 @@ class Holder:
     """Has its work ended, so that it only keeps the lock until then? By Hold.keep(), once_per or
     at_least. It is not renewed, and its process may be gone."""
     weight: int
-    """How many permits its shared holds take; 0 if it holds the lock exclusively."""
+    """The number of permits that its shared holds take; 0 if it holds the lock exclusively."""
 
     @property
     def origin(self) -> Origin | None:
@@ -85,17 +85,17 @@ class Waiter:
     owner: str
     """Its owner, UTF-8 with surrogate escapes."""
     note: str
-    """What it is for: LockOptions.note; empty: it has none."""
+    """The note, LockOptions.note; empty: it has no note."""
     shared: bool
     """Does it ask for a shared hold?"""
     permits: int
-    """Of a shared one: it enters if no more than this many hold the lock then; 0: no limit."""
+    """Of a shared waiter: it enters if at most this number hold the lock then; 0: no limit."""
     waited: float
-    """For how many seconds it has waited; a head start counts as waited."""
+    """For how many seconds it has waited; a head start counts as time waited."""
     timeout: float | None
     """Its timeout, counted like `waited`; None if it waits without limit."""
     weight: int
-    """How many of the permits it takes; 0 if it is not shared."""
+    """The number of permits that it takes; 0 if it is not shared."""
 
     @property
     def origin(self) -> Origin | None:
@@ -107,7 +107,7 @@ Limit = int | tuple[int, float] | None
 
 
 def limit_of(permits: int, per_ms: int) -> Limit:
-    """Give a stored limit as a program says it."""
+    """Return a stored limit in the units of a program."""
     return (permits, per_ms / 1000) if per_ms else permits or None
 
 
@@ -124,21 +124,21 @@ class LockInfo:
     shared: bool
     """Is it held shared?"""
     count: int
-    """How many valid holds there are, nested ones too; 0 if free or foreign."""
+    """The number of valid holds, with nested holds; 0 if free or foreign."""
     waiters: int
     """The number of acquires in the queue."""
     remaining: float | None
     """Seconds until its last hold ends; None if never, 0 if free."""
     result: float
-    """For how many seconds its last result stays; 0 if it has none."""
+    """For how many seconds its last result stays; 0 if it has no result."""
     moving: bool
     """Is its slot of a cluster being moved? Then the waiters and the result are not known."""
     holders: tuple[Holder, ...]
-    """The holders, that which ends first before the others; of 100 holds at most."""
+    """The holders, the holder that ends first before the others; of 100 holds at most."""
     queue: tuple[Waiter, ...]
     """The acquires that wait, in the order in which they will be served; 100 at most."""
     limit: Limit = None
-    """What Client.limit() has stored: permits, or passes and seconds of a gate; None: no limit."""
+    """The limit of Client.limit(): permits, or passes and seconds of a gate; None: no limit."""
 
     @property
     def owner(self) -> str | None:
@@ -167,7 +167,7 @@ def text(raw: bytes) -> str:
 
 
 def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
-    """Give what the core answered."""
+    """Return the core's answer."""
     name, holders, waiters = view
     return LockInfo(
         text(name),
@@ -211,20 +211,20 @@ def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a walk over all locks is."""
+    """The progress of a walk over all locks."""
 
     locks: int
-    """How many locks it has returned."""
+    """The number of locks that it has returned."""
     keys_seen: int
-    """About how many of the servers' keys it has seen."""
+    """The approximate number of the servers' keys that it has seen."""
     keys: int | None
-    """About how many keys there are, of any kind; None: the servers do not say."""
+    """The approximate number of all keys; None: the servers do not report it."""
     refused: int
-    """How many keys it left out because this user may not use them."""
+    """The number of keys left out because this user may not use them."""
     commands: int
-    """How many commands it has sent."""
+    """The number of commands that it has sent."""
     round_trips: int
-    """In how many round trips."""
+    """The number of round trips that these took."""
     answer_time: float
     """How long all answers took together, seconds: the network's time and the servers'."""
 
@@ -233,8 +233,8 @@ class Locks(Bound, Iterator[LockInfo]):
     """A walk over all locks, from Client.locks(): an iterator of LockInfo.
 
     Threads that share it wait for each other. If a node of a cluster does not answer, the iterator
-    raises ConnectError once, or the node's other error; going on after it lists the other nodes'
-    locks.
+    raises ConnectError once, or the node's other error; the next step then lists the other
+    nodes' locks.
     """
 
     __slots__ = ("_core", "_handle")
@@ -252,7 +252,7 @@ class Locks(Bound, Iterator[LockInfo]):
         )
 
     def _find(self) -> LockInfo | None:
-        """Give the next one; None: there is none."""
+        """Return the next lock; None at the end."""
         info = _native.hf_lock_info()
         view = self._core.hf_locks_next(self._handle, info)
         return None if view is None else told(info, view)
@@ -266,7 +266,7 @@ class Locks(Bound, Iterator[LockInfo]):
 
     @property
     def progress(self) -> Progress:
-        """How far the walk is. Sends nothing."""
+        """The progress of the walk. Sends nothing."""
         progress = _native.hf_progress()
         self._core.hf_locks_progress(self._handle, progress)
         keys = None if progress.keys < 0 else progress.keys

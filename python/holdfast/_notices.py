@@ -41,7 +41,7 @@ class Call:
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
         self.detail = 0  # as error() takes it
-        self.message = "the client was closed"  # what went wrong, if it did
+        self.message = "the client was closed"  # the error, if there is one
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
         """Set the outcome. Any thread may call it; RuntimeError if the loop is closed."""
@@ -56,7 +56,7 @@ class Call:
             self._ended.set_result(None)
 
     def lonely(self) -> bool:
-        """Say whether its loop is closed."""
+        """Return whether its loop is closed."""
         return self._loop.is_closed()
 
     async def wait(self) -> tuple[int, _holdfast.Hold | None]:
@@ -71,9 +71,10 @@ class Call:
     ) -> tuple[int, _holdfast.Hold | None]:
         """Wait for the end, even if the task is cancelled meanwhile.
 
-        within  The seconds for which its completion is waited for when it has ended: that may have
+        within  The seconds to wait for its completion when it has ended: the completion may have
                 been lost, because a signal handler raised where it was handed on.
-        ended   Says, now and with each cancellation, whether it has ended, or will within them.
+        ended   Returns, now and with each cancellation, whether it has ended, or will within that
+                time.
         """
         limit: asyncio.TimerHandle | None = None
         while self.outcome is None:
@@ -116,9 +117,10 @@ class Notices:
         self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1, _holdfast.HF_JOIN_MAX)  # of several locks: each its own
         self._calls: dict[int, Call] = {}
-        # What has a hold that its task has not taken yet: its loop may be closed before.
+        # Results with a hold that its task has not taken yet: its loop may be closed before.
         self._won: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
-        self._later: dict[int, str] = {}  # releases without a waiting caller, by what they release
+        # Releases without a waiting caller, by the released object.
+        self._later: dict[int, str] = {}
         self.unconfirmed = 0  # of those
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
         self._crowded = 64
@@ -175,7 +177,7 @@ class Notices:
         return number, tuple(calls.values())
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
-        """Start a release without a waiting caller; a later call here looks what came of it."""
+        """Start a release without a waiting caller; a later call here looks at its result."""
         number = next(self._numbers)
         self._later[number] = what
         try:
@@ -195,7 +197,7 @@ class Notices:
             ready.poll(min(left * 1000, 50))  # another thread may drain it
 
     def cancel(self, number: int) -> bool:
-        """Cancel an acquire, whose completion still comes; say whether it has ended already."""
+        """Cancel an acquire, whose completion still follows; return whether it has ended."""
         try:
             self.core.hf_op_cancel(self._client, number)
         except LockError:
@@ -203,11 +205,11 @@ class Notices:
         return False
 
     def forget(self, number: int) -> None:
-        """Wait for that acquire no longer: what it may still get is released."""
+        """Wait for that acquire no longer: a lock that it may still get is released."""
         self._calls.pop(number, None)
 
     def abandon(self, number: int, call: Call) -> None:
-        """Cancel an acquire for which no task waits any more, or release what it got."""
+        """Cancel an acquire for which no task waits any longer, or release its lock."""
         self.cancel(number)
         self._calls.pop(number, None)
         self._won.pop(number, None)
@@ -224,7 +226,7 @@ class Notices:
         return concurrent.futures.ThreadPoolExecutor(thread_name_prefix="holdfast")
 
     async def ask(self, call: Callable[..., Result], *about: Any) -> Result:
-        """Ask the server in a thread of the client: the loop's may wait for what the task holds."""
+        """Ask the server in a thread of the client: the loop's may wait for the task's lock."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *about)
 
     async def waited(self, over: Callable[[], bool]) -> None:
@@ -251,7 +253,7 @@ class Notices:
     def watch(self, number: int, stands: Callable[[], bool], lost: Callable[[], object]) -> None:
         """Call lost() if the hold of that number is lost, in the first thread that learns of it."""
         if len(self._watches) >= self._crowded:
-            # Not every end comes here: forget the holds that are over.
+            # Not every end is reported here: forget the holds that are over.
             for old, (still, _) in list(self._watches.items()):
                 if not still():
                     self._watches.pop(old, None)
@@ -259,7 +261,7 @@ class Notices:
         self._watches[number] = stands, lost
 
     def unwatch(self, number: int) -> bool:
-        """Forget the hold; say whether it was still watched."""
+        """Forget the hold; return whether it was still watched."""
         return self._watches.pop(number, None) is not None
 
     def wait(self, over: Callable[[], bool], timeout: float | None) -> None:
@@ -304,7 +306,7 @@ class Notices:
                 return
             try:
                 threading.Thread(target=safely, args=(work, told), daemon=True).start()
-            except RuntimeError:  # no thread is to be had: here, rather than not at all
+            except RuntimeError:  # no thread can be started: here, rather than not at all
                 safely(work, told)
 
         return run
@@ -312,7 +314,7 @@ class Notices:
     # -------------------------------------------------------------- For both
 
     def _drain(self) -> bool:
-        """Hand on every completion in the queue. False when no more will come."""
+        """Hand on every completion in the queue. False when no more will follow."""
         try:
             while True:
                 kind, status, op, number, hold, detail, message, timeouts, name, holds, left = (
@@ -372,5 +374,5 @@ def safely(work: Callable[[Told], object], told: Told) -> None:
     """Run a user's function, and log its failure."""
     try:
         work(told)
-    except BaseException:  # sys.exit(), too, would end this thread, and no more
+    except BaseException:  # even sys.exit() would end only this thread
         _log.exception("on_lost of %r failed", told)

@@ -110,7 +110,7 @@ def _matcher(what: str, given: Match) -> Callable[[BaseException], bool]:
 
 
 def _classes(given: Match) -> list[type[BaseException]]:
-    """Give the classes that a kept error may have, by keep=: thousands, if it is Exception."""
+    """Return the classes that a kept error may have, by keep=: thousands, if it is Exception."""
     kinds = given if isinstance(given, tuple) else (given,)
     found: list[type[BaseException]] = [kind for kind in kinds if isinstance(kind, type)]
     known = set(found)
@@ -122,7 +122,7 @@ def _classes(given: Match) -> list[type[BaseException]]:
 
 
 def _text(raised: BaseException) -> str:
-    """Give the message of an exception; if its own method raises, none."""
+    """Return the message of an exception; if its own method raises, none."""
     try:
         return str(raised)
     except Exception:
@@ -139,7 +139,7 @@ def _shortened(text: str) -> bytes:
 
 
 class Terms(Generic[Result]):
-    """How a call is made, and what is kept of it."""
+    """The terms of a call: how it is made, and what is kept of it."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Terms(Generic[Result]):
         self._max = whole("max_result", max_result, 1, _holdfast.HF_RESULT_MAX)
 
     def encoded(self, result: Result) -> bytes:
-        """Give the bytes of a result."""
+        """Return the bytes of a result."""
         made = self._encode(result)
         if not isinstance(made, bytes):
             raise TypeError(f"encode must give bytes, not {type(made).__name__}")
@@ -196,7 +196,7 @@ class Terms(Generic[Result]):
         return made
 
     def end(self, raised: BaseException) -> tuple[int, bytes, int]:
-        """Say what a call that raised left behind: a state, its bytes, and their ttl."""
+        """Return the record of a call that raised: a state, its bytes, and their ttl."""
         if self._keep(raised):
             return _holdfast.HF_ONCE_FAILED, kept(raised), self.keep_ttl
         if self._not_called(raised):
@@ -204,7 +204,7 @@ class Terms(Generic[Result]):
         return _holdfast.HF_ONCE_UNKNOWN, _shortened(_said(raised)), 0
 
     def failed(self, told: KeptError) -> BaseException:
-        """Give a kept error as the caller's own class, if keep= names it and it takes a message."""
+        """Return a kept error as the caller's class, if keep= names it and it takes a message."""
         for kind in _classes(self._named):
             if kind.__name__ == told.type:
                 plain = all(
@@ -217,7 +217,7 @@ class Terms(Generic[Result]):
         return told
 
     def warn(self, failed: LockError | MemoryError) -> None:
-        """Tell that others will not have the result."""
+        """Warn that other callers will not get the result."""
         _log.warning("the result of once(%r) was not left for others: %s", self.name, failed)
 
 
@@ -231,7 +231,7 @@ def agreed(
     options: LockOptions | None,
     given: OnceTerms,
 ) -> tuple[Terms[Any], LockOptions]:
-    """Part the arguments of once() into what is about the call, and what about its lock."""
+    """Divide the arguments of once() into those of the call and those of its lock."""
     rest = dict(given)
     terms: dict[str, Any] = {key: rest.pop(key) for key in _TERMS & rest.keys()}
     chosen = merged(options, cast("LockChanges", rest))
@@ -239,7 +239,7 @@ def agreed(
 
 
 def fingerprint(args: object) -> bytes:
-    """Give the SHA-256 of a call's arguments."""
+    """Return the SHA-256 of a call's arguments."""
     return hashlib.sha256(args if isinstance(args, bytes) else canonical(args)).digest()
 
 
@@ -270,7 +270,7 @@ def unkept(found: bytes, name: str | bytes) -> KeptError:
 
 @dataclass(frozen=True, slots=True)
 class _Settlement:
-    """What a caller says of a call: the arguments of hf_once_settle()."""
+    """A caller's settlement of a call: the arguments of hf_once_settle()."""
 
     state: int
     fence: int
@@ -281,7 +281,7 @@ class _Settlement:
 
 
 class BaseOutcome(Bound, Generic[Answer]):
-    """What is known of a call that is made once, as it was when this was asked for."""
+    """The record of a call that is made once, as it was when it was read."""
 
     __slots__ = (
         "_bytes",
@@ -323,7 +323,7 @@ class BaseOutcome(Bound, Generic[Answer]):
 
     @property
     def result(self) -> Any:
-        """The result. Raises the error if the call failed, LockError if there is none yet."""
+        """The result. Raises the error if the call failed, LockError if there is no result yet."""
         if self.state == "failed":
             raise self.error from None
         if self.state != "done" or self._bytes is None:
@@ -332,7 +332,7 @@ class BaseOutcome(Bound, Generic[Answer]):
 
     @property
     def error(self) -> BaseException:
-        """The error that is kept. Raises LockError if there is none."""
+        """The error that is kept. Raises LockError if there is no error."""
         if self.state != "failed" or self._bytes is None:
             raise LockError(f"the call {self._terms.name!r} has no error: it is {self.state}")
         return self._terms.failed(unkept(self._bytes, self._terms.name))
@@ -345,11 +345,11 @@ class BaseOutcome(Bound, Generic[Answer]):
         note: str = "",
         force: bool = False,
     ) -> Answer:
-        """Say that the call was made, and keep its result. One round trip.
+        """Report that the call was made, and keep its result. One round trip.
 
-        ttl    For how many seconds; by default as once() was told, or a day.
+        ttl    For how many seconds; by default the ttl of once(), or a day.
         note   The reason, shown with the outcome.
-        force  Also while the call is running, whose hold ends then; and replace a result.
+        force  Also settle a call that is running, whose hold ends then; and replace a result.
 
         Raises OutcomeSettled if it is done or settled already, LockTimeout if it is running,
         LockNotOwnedError if it was forgotten or made again, otherwise as Lock.inspect().
@@ -365,19 +365,19 @@ class BaseOutcome(Bound, Generic[Answer]):
         note: str = "",
         force: bool = False,
     ) -> Answer:
-        """Say that the call was made and failed, and keep the error. As resolve()."""
+        """Report that the call was made and failed, and keep the error. As resolve()."""
         made = kept(failed)
         return self._settled(_holdfast.HF_ONCE_FAILED, made, self._kept_for(ttl), note, force)
 
     def retry(self, *, note: str = "", force: bool = False) -> Answer:
-        """Say that the call may be made again: the next caller does. As resolve().
+        """Report that the call may be made again: the next caller makes it. As resolve().
 
         A late result of the first caller is still kept, until the call is made again.
         """
         return self._settled(_holdfast.HF_ONCE_RETRY, None, 0, note, force)
 
     def forget(self, *, force: bool = False) -> Answer:
-        """Forget all about the call, also its result: the next caller makes it. As resolve()."""
+        """Forget the call, even its result: the next caller makes it. As resolve()."""
         return self._settled(_holdfast.HF_ONCE_NONE, None, 0, "", force)
 
     def _kept_for(self, ttl: float | timedelta | None) -> int:
@@ -405,7 +405,7 @@ class BaseOutcome(Bound, Generic[Answer]):
         )
 
     def __repr__(self) -> str:
-        """Say the state and the fence."""
+        """Show the state and the fence."""
         return (
             f"<holdfast.{type(self).__name__} {self.state} name={self._terms.name!r}"
             f" fence={self.fence}>"
@@ -414,7 +414,7 @@ class BaseOutcome(Bound, Generic[Answer]):
 
 @final
 class Outcome(BaseOutcome[None]):
-    """What is known of a call that is made once, as it was when this was asked for."""
+    """The record of a call that is made once, as it was when it was read."""
 
     __slots__ = ()
 
@@ -424,7 +424,7 @@ class Outcome(BaseOutcome[None]):
 
 @final
 class AsyncOutcome(BaseOutcome[Awaitable[None]]):
-    """What is known of a call: await its methods."""
+    """The record of a call, whose methods are awaited."""
 
     __slots__ = ()
 
@@ -436,7 +436,7 @@ AnyOutcome = Outcome | AsyncOutcome
 
 
 def look(lock: Lock, terms: Terms[Any], kind: type[Told]) -> Told | None:
-    """Ask for what is known of the call. One round trip."""
+    """Read the record of the call. One round trip."""
     got: list[_holdfast.Hold] = []
     lock._call(lock._core.hf_once_look, got)
     info = lock._core.hf_once_outcome(got[0])
@@ -513,7 +513,7 @@ class _AsyncPort:
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            while not thread.done():  # what it began is withdrawn after it
+            while not thread.done():  # a begun call is withdrawn afterwards
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([thread])
             thread.exception()
@@ -566,7 +566,7 @@ async def _run_task(rules: Steps[Told], port: _Port | _AsyncPort) -> Told:
 class BaseTurn(Bound, Generic[Answer]):
     """A caller's turn to make a call, from Client.once_begin(); or the outcome of the call.
 
-    Leaving its block by an exception says what became of the call: by keep= the error is kept, by
+    Leaving its block by an exception settles the call: by keep= the error is kept, by
     not_called= the call was not made, and after any other the outcome is unknown. So it is if the
     block is left without finish(), fail(), unknown() or withdraw().
     """
@@ -592,7 +592,7 @@ class BaseTurn(Bound, Generic[Answer]):
             try:
                 status, why = yield "begin", left
                 if status == _holdfast.HF_OK and terms.most:
-                    # From here on the next one does not call, whatever becomes of this caller.
+                    # From here on the next caller does not call, whatever happens to this caller.
                     status, why = yield ("mark",)
             except LockLost as lost:  # this caller stood still before its call: it asks again
                 if not forever:
@@ -661,7 +661,7 @@ class BaseTurn(Bound, Generic[Answer]):
         return _holdfast.HF_ONCE_UNKNOWN, _shortened(why), 0
 
     def _ended(self, state: int, result: bytes, ttl: int) -> Steps[None]:
-        """End the turn so, and raise what goes wrong."""
+        """End the turn with this state, and raise any failure."""
         self._check()
         self._mine = False
         if self._terms.most or state == _holdfast.HF_ONCE_FAILED:
@@ -672,7 +672,7 @@ class BaseTurn(Bound, Generic[Answer]):
     def _leave(
         self, state: int, result: bytes, ttl: int, raised: BaseException | None
     ) -> Steps[None]:
-        """End the turn so, whatever goes wrong: `raised` goes on."""
+        """End the turn with this state, whatever fails: `raised` goes on."""
         hold = self._port.hold
         self._mine = False
         try:
@@ -717,22 +717,22 @@ class BaseTurn(Bound, Generic[Answer]):
         return self._port.hold
 
     def finish(self, result: object) -> Answer:
-        """Say that the call was made: all others get the result.
+        """Report that the call was made: all other callers get the result.
 
-        Raises ResultNotKept if that is not kept, with the result; TypeError or ValueError never.
+        Raises ResultNotKept, with the result, if it is not kept; never TypeError or ValueError.
         """
         return self._do(self._finish(result))
 
     def fail(self, failed: BaseException) -> Answer:
-        """Say that the call was made and failed: all others get this error, for keep_ttl."""
+        """Report that the call was made and failed: other callers get this error, for keep_ttl."""
         return self._do(self._ended(_holdfast.HF_ONCE_FAILED, kept(failed), self._terms.keep_ttl))
 
     def unknown(self, why: str = "") -> Answer:
-        """Say that it is unknown what became of the call; others get OutcomeUnknown."""
+        """Report that the outcome of the call is unknown; other callers get OutcomeUnknown."""
         return self._do(self._ended(*self._unknown(why)))
 
     def withdraw(self) -> Answer:
-        """Say that the call was not made: the next caller has the turn."""
+        """Report that the call was not made: the next caller has the turn."""
         return self._do(self._ended(_holdfast.HF_ONCE_RETRY, b"", 0))
 
     def _do(self, rules: Steps[Any]) -> Answer:
@@ -751,7 +751,7 @@ def _reason(failed: LockError | MemoryError) -> NotKept:
 class Turn(BaseTurn[None]):
     """A caller's turn to make a call, or the outcome of the call; Client.once_begin() gives it.
 
-    Leaving its block by an exception says what became of the call: by keep= the error is kept, by
+    Leaving its block by an exception settles the call: by keep= the error is kept, by
     not_called= the call was not made, and after any other the outcome is unknown. So it is if the
     block is left without finish(), fail(), unknown() or withdraw().
     """
@@ -901,7 +901,7 @@ def once_call(
     how: OnceTerms,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Result]:
-    """Wrap the function in one that calls it once for all that want it."""
+    """Wrap the function in one that calls it once for all its callers."""
     named = namer(name, function)
 
     def wanted(given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Terms[Any], LockOptions]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def check_period(
     name: object, period: float | timedelta, decorator: str = "@client.once_per"
 ) -> float:
-    """Check the decorator's arguments before any call; give the seconds."""
+    """Check the decorator's arguments before any call; return the seconds."""
     check(name, None, decorator)
     return duration("period", period) / 1000
 
@@ -37,7 +37,7 @@ def turn(lock: Lock, period: float) -> Iterator[Hold]:
         try:
             yield hold
         except BaseException:
-            hold._keep_at_least(0)  # the turn is the next one's
+            hold._keep_at_least(0)  # the turn is the next caller's
             raise
 
 
@@ -61,7 +61,7 @@ def once_per(
 ) -> Callable[Parameters, Any]:
     """Wrap the function in one that runs it unless it was run within that time."""
     named = namer(name, function)
-    # The next call of this thread, or of this owner, is another one.
+    # The next call of this thread, or of this owner, is another run.
     options = dataclasses.replace(options, reentrant=False)
     if inspect.iscoroutinefunction(function):
 

@@ -23,8 +23,8 @@ class LockOptions:
         SLOW = holdfast.LockOptions(lease=60, max_hold=3600)
         lock = client.lock("stock", SLOW)
 
-    A single option can be given by its name too, and goes before: client.lock("stock", lease=60).
-    Durations are seconds, a number or a timedelta. Raises ValueError and TypeError.
+    A single option can be given by its name too, and takes precedence: client.lock("stock",
+    lease=60). Durations are seconds, a number or a timedelta. Raises ValueError and TypeError.
     """  # noqa: D400
 
     lease: float | timedelta | EllipsisType | None = ...
@@ -37,12 +37,12 @@ class LockOptions:
     """May an owner that holds the lock acquire it again? With False and no owner, every acquire
     has a new owner, and any thread may release, as with threading.Lock."""
     permits: int | None = None
-    """How many may hold the lock at once through Lock.shared(), 1 to 9999999999: a semaphore. None
-    or 0: no limit, as for readers. The lock itself excludes them all."""
+    """The number of holders that Lock.shared() allows at once, 1 to 9999999999: a semaphore. None
+    or 0: no limit, as for readers. The lock itself excludes all of them."""
     weight: int = 1
     """How many of the permits a hold of Lock.shared() takes: 1, or up to all. No acquire passes
-    a heavy acquire that arrived before, so light ones wait behind it. Lock.shared(weight=3) is the
-    same for one lock object."""
+    a heavy acquire that arrived before, so light acquires wait behind it. Lock.shared(weight=3) is
+    the same for one lock object."""
     ahead: float | timedelta = 0
     """Seconds of a head start, at most 3600: an acquire that has to wait is queued as if it had
     arrived that time earlier. So it passes waiters that arrived up to that time before it, and no
@@ -53,28 +53,29 @@ class LockOptions:
     note: str | None = None
     """What the lock is held for, for people: "refund 17"; at most 1024 bytes. Shown beside the
     owner by `holdfast ls`, top and inspect, in LockInfo and in the message of a LockTimeout, with
-    the trace id if OpenTelemetry has a span. A nested hold has the note of the outer one."""
+    the trace id if OpenTelemetry has a span. A nested hold has the note of the outer hold."""
     max_hold: float | timedelta | None = None
-    """End a hold after at most that many seconds, so that a stuck thread does not keep the lock
-    for ever; 0.01 to ten years. Not with a lease of None, nor with renew=False."""
+    """End a hold after this number of seconds at the latest, so that a stuck thread does not keep
+    the lock for ever; 0.01 to ten years. Not with a lease of None, nor with renew=False."""
     heal: bool = False
     """Set this lock's lease as the TTL of another library's lock that would stand for ever."""
     replicas: int = 0
-    """How many replicas must have an acquire (WAIT) before it returns; 0: as many as the client's
-    URL says (?replicas=1), or none. If they do not in time, the lock is released again and the call
-    raises LockNotReplicated. A failover then loses fewer locks: docs/connecting.md."""
+    """The number of replicas that must confirm an acquire (WAIT) before it returns; 0: the number
+    in the client's URL (?replicas=1), or none. If they do not confirm it in time, the lock is
+    released again and the call raises LockNotReplicated. A failover then loses fewer locks:
+    docs/connecting.md."""
     replica_timeout: float | timedelta | None = None
     """Seconds for that, less than the lease; by default 1, or half of a lease shorter than 2."""
     release: Literal["wait", "later"] = "wait"
-    """"later": a release does not wait for the server's answer, unless its call says so. As
+    """"later": a release does not wait for the server's answer, unless its call asks for that. As
     release(wait=False) of a hold."""
     on_lost: Callable[[Any], object] | None = None
-    """Called with the Hold when that is lost, by a thread of the client: keep it short, or give
+    """Called with the Hold when it is lost, by a thread of the client: keep it short, or give
     the work to another thread. An AsyncLock's event loop calls it, with the AsyncHold."""
     raise_on_lost: bool = True
     """Leaving a `with` block raises LockLost if the hold was lost; False: it does not."""
     count_name: bool | None = None
-    """Count this name apart in Client.stats(); None: as the client's count_names says."""
+    """Count this name separately in Client.stats(); None: by the client's count_names."""
     alarm: _alarm.Rule | EllipsisType | None = ...
     """As the client's alarm, for acquires of this lock; None: never. Not given: the client's."""
 
@@ -114,7 +115,7 @@ def _switch(what: str, value: bool | None) -> int:
 
 
 def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_options:
-    """Give the options that the core has, all checked."""
+    """Return the options that the core has, all checked."""
     made = _native.hf_lock_options()
     permits = 0 if options.permits is None else options.permits
     permits = whole("permits", permits, 0, _holdfast.HF_PERMITS_MAX)
@@ -158,7 +159,7 @@ _DEFAULT = LockOptions()
 
 
 def merged(options: LockOptions | None, changes: LockChanges) -> LockOptions:
-    """Give the options, with those changed that were given by name."""
+    """Return the options, changed by the options that were given by name."""
     if options is None:
         return LockOptions(**changes) if changes else _DEFAULT
     if not isinstance(options, LockOptions):
@@ -166,5 +167,5 @@ def merged(options: LockOptions | None, changes: LockChanges) -> LockOptions:
     return dataclasses.replace(options, **changes) if changes else options
 
 
-# Of a lock that is never acquired, and only keeps its client: its name does not count.
+# For a lock that is never acquired, and only keeps its client open: its name does not matter.
 anchor = native(LockOptions(count_name=False))

@@ -41,7 +41,7 @@ def check_names(names: Names) -> None:
 
 
 def plain(lock: Lock | AsyncLock) -> Lock:
-    """Give the Lock of an AsyncLock, or the Lock itself."""
+    """Return the Lock of an AsyncLock, or the Lock itself."""
     return lock._lock if isinstance(lock, AsyncLock) else lock
 
 
@@ -131,11 +131,11 @@ class BaseHolds(Bound, Generic[AnyHold]):
         self._entered = True
 
     def _standing(self) -> list[AnyHold]:
-        """Give those that were not released, the last given first."""
+        """Return the holds that were not released, the last given first."""
         return [each for each in reversed(self._holds.values()) if each.state != "released"]
 
     def _one(self) -> AnyHold:
-        """Give one that tells of a loss: if one is lost, all are."""
+        """Return a hold that reports a loss: if one is lost, all are."""
         return next(iter(self._standing()), next(iter(self._holds.values())))
 
     def _tell(
@@ -144,7 +144,7 @@ class BaseHolds(Bound, Generic[AnyHold]):
         watch: Callable[[AnyHold, Callable[[AnyHold], object]], None],
     ) -> None:
         """Call on_lost() once if they are lost."""
-        # The caller may drop loose ones, which ends them.
+        # The caller may drop loose holds, which ends them.
         refer = weakref.ref(self)
         keep = None if any(hold._loose for hold in self._holds.values()) else self
         told: list[bool] = []
@@ -159,7 +159,7 @@ class BaseHolds(Bound, Generic[AnyHold]):
             watch(hold, tell)
 
     def __repr__(self) -> str:
-        """Say the state and the fences."""
+        """Show the state and the fences."""
         return (
             f"<{self.state} holdfast.{type(self).__name__} object {self.fences} at {id(self):#x}>"
         )
@@ -204,9 +204,10 @@ class Holds(BaseHolds[Hold]):
         self._each(lambda hold: hold._core.hf_hold_extend(hold._handle, *how))
 
     def keep(self, seconds: float | timedelta) -> None:
-        """Leave all locks held for that many seconds from now on, as Hold.keep().
+        """Leave all locks held for `seconds` from now on, as Hold.keep().
 
-        All are tried; then the first exception is raised, and those that are not kept are held on.
+        All are tried; then the first exception is raised, and the locks that are not kept stay
+        held.
         """
         self._each(lambda hold: hold.keep(seconds))
 
@@ -215,7 +216,7 @@ class Holds(BaseHolds[Hold]):
         self._each(Hold.check)
 
     def __enter__(self) -> Holds:
-        """Return the holds. Raises as Hold's."""
+        """Return the holds. Raises as entering a Hold does."""
         self._enter()
         return self
 
@@ -247,7 +248,7 @@ class BaseLocks(Bound, Generic[AnyLock]):
         client: Client,
     ) -> None:
         """Only locks_all() makes this object."""
-        alone = dataclasses.replace(options, on_lost=None)  # it is told once, of all
+        alone = dataclasses.replace(options, on_lost=None)  # it is called once, for all
         for each in given:
             if isinstance(each, (Lock, AsyncLock)):
                 check_lock(each, kind, client)
@@ -271,15 +272,15 @@ class BaseLocks(Bound, Generic[AnyLock]):
             )
 
     def count(self, *, owner: str | bytes | None = None) -> int:
-        """Say how often release() would succeed for this caller. Sends nothing."""
+        """Return how often release() would succeed for this caller. Sends nothing."""
         return min(lock.count(owner=owner) for lock in self._locks)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
-        """Say whether release() would succeed for this caller. Sends nothing."""
+        """Return whether release() would succeed for this caller. Sends nothing."""
         return self.count(owner=owner) > 0
 
     def __repr__(self) -> str:
-        """Say the names. Sends nothing."""
+        """Show the names. Sends nothing."""
         return f"<holdfast.{type(self).__name__} object names={self.names!r} at {id(self):#x}>"
 
 
@@ -296,8 +297,8 @@ class LocksAll(BaseLocks[Lock]):
 
     All or none, within one deadline. They are taken in the order of the bytes of their names,
     so callers that give them in other orders do not wait for each other for ever; a caller that
-    holds one of them already may. If the lease of one ends while the next are waited for, all is
-    begun again, after a pause. Owners and exceptions are those of Lock.
+    holds one of them already may. If the lease of one ends while the call waits for the next,
+    it begins again, after a pause. Owners and exceptions are those of Lock.
     """
 
     __slots__ = ()
@@ -379,10 +380,10 @@ class LocksAll(BaseLocks[Lock]):
         return True
 
     def release(self, *, owner: str | bytes | None = None) -> None:
-        """Release the caller's newest hold of each. One round trip for each.
+        """Release the caller's newest hold of each lock. One round trip for each.
 
-        Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed then.
-        Otherwise all are tried, and then the first exception of Lock.release() is raised.
+        Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed
+        then. Otherwise all are tried, and then the first exception of Lock.release() is raised.
         """
         who = self._who(owner)[1]
         for lock in self._locks:
@@ -495,7 +496,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         await self._each(AsyncHold.check)
 
     async def __aenter__(self) -> AsyncHolds:
-        """Return the holds. Raises as AsyncHold's."""
+        """Return the holds. Raises as entering an AsyncHold does."""
         self._enter()
         return self
 
@@ -572,7 +573,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         return True
 
     async def release(self, *, owner: str | bytes | None = None) -> None:
-        """Release the task's newest hold of each, as LocksAll.release()."""
+        """Release the task's newest hold of each lock, as LocksAll.release()."""
         for lock in self._locks:
             lock._current(lock._who(owner), lock._by_task(owner))
         await _released(

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-_STATUS = 128 + signal.SIGTERM  # as a shell tells of a program that the signal ended
+_STATUS = 128 + signal.SIGTERM  # as a shell reports a program that the signal ended
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Spans of all acquires and holds: what holdfast.otel.instrument() puts around the methods."""
+"""Spans of all acquires and holds: the wrappers of holdfast.otel.instrument()."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Spans:
         self._inside.setdefault((id(entered), _here()), []).append(block)
 
     def _end(self, entered: object) -> _Block | None:
-        """Take the block off: the caller's newest, or one that another thread or task entered."""
+        """Remove the block: the caller's newest, or a block that another thread or task entered."""
         mine = id(entered), _here()
         for key in (mine, *(key for key in list(self._inside) if key[0] == id(entered))):
             blocks = self._inside.get(key)
@@ -259,12 +259,12 @@ def _names(lock: Lock | AsyncLock | LocksAll | AsyncLocksAll) -> Any:
 
 
 def text(name: str | bytes) -> str:
-    """Give a name as text."""
+    """Return a name as text."""
     return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
 
 
 def _here() -> object:
-    """Give whose block it is: the task's, or the thread's."""
+    """Return the owner of the block: the task, or the thread."""
     if asyncio._get_running_loop() is not None:
         return asyncio.current_task()
     greenlet = sys.modules.get("greenlet")

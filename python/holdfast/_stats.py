@@ -18,28 +18,28 @@ Finish = Literal["done", "failed", "unknown", "retry", "unkept"]
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How long things took."""
+    """Durations, in buckets."""
 
     bounds: ClassVar[tuple[float, ...]] = tuple(
         _holdfast.HF_BUCKET_US * 2**i / 1e6 for i in range(_holdfast.HF_BUCKETS - 1)
     )
-    """Up to how many seconds each bucket but the last goes: 64 microseconds, and each twice as
-    many as the one before, to 2147 seconds."""
+    """The upper bound of each bucket but the last, in seconds: 64 microseconds, and each
+    twice the bound before it, to 2147 seconds."""
 
     counts: tuple[int, ...]
-    """How many times each bucket has; the last one those above all bounds."""
+    """The number of durations in each bucket; the last has those above all bounds."""
     sum: float
     """The sum of the times, seconds."""
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of durations."""
         return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a client, or of one name: since the client was opened unless they say "now".
+    """Counts of a client, or of one name: since the client was opened unless marked "now".
 
     Each acquire is counted once, when it ends: as acquired, answered, refused or failed.
     """
@@ -59,16 +59,16 @@ class Counts:
     refused: Mapping[Refusal, int]
     """Acquires that did not get the lock, by cause: "busy" when they tried once, "timeout",
     "cancelled", also by the close of the client, "interrupted" by a signal handler, "deadlock"
-    when they would have waited for themselves, "replicas" when too few had it in time."""
+    when they would have waited for themselves, "replicas" when too few had the lock in time."""
     failed: Mapping[Failure, int]
-    """Acquires that say nothing of the lock, by cause: "unreachable", "unknown" when the answer
-    was lost, and any other "error"."""
+    """Acquires that failed without learning the state of the lock, by cause: "unreachable",
+    "unknown" when the answer was lost, and any other "error"."""
     released: int
     """Holds that a call released."""
     kept: int
     """Holds that keep the lock after their work: by keep(), or by a release before at_least."""
     begun: int
-    """Calls that were made at most once, and whose record says so."""
+    """Calls that were made at most once, and whose record was written."""
     finished: Mapping[Finish, int]
     """Calls made for once() that ended, by outcome: "done" when the result was kept, "failed" when
     the error was, "unknown", "retry" when the call was not made, and "unkept" when a result or an
@@ -78,7 +78,7 @@ class Counts:
     renewed: int
     """Renewals in the background."""
     alarms: int
-    """How often the alarm was raised."""
+    """The number of alarms that were raised."""
     wait: Histogram
     """For how long acquires that got the lock had waited for it, the request included."""
     hold: Histogram
@@ -92,14 +92,14 @@ class Stats(Counts):
     connections: int
     """Connections that were opened."""
     reconnects: int
-    """Those of them in place of one that broke."""
+    """Connections that were opened in place of one that broke."""
     unconfirmed: int
     """Releases that did not wait for their answer, and whose answer was not as expected."""
     names: Mapping[str, Counts]
-    """Of the names that are counted apart, UTF-8 with surrogate escapes. They are not more than
-    names_max."""
+    """The counts of the names that are counted separately, UTF-8 with surrogate escapes; names_max
+    at most."""
     others: Counts
-    """Of all other names."""
+    """The counts of all other names together."""
 
 
 def _histogram(told: Any) -> Histogram:
@@ -182,5 +182,5 @@ _BOUNDS = [f"{bound:.6f}" for bound in Histogram.bounds] + ["+Inf"]
 
 
 def buckets(histogram: Histogram) -> list[tuple[str, int]]:
-    """Give it as metrics need it: how many there were up to each bound, in seconds."""
+    """Return it as metrics need it: the number of durations up to each bound, in seconds."""
     return [*zip(_BOUNDS, itertools.accumulate(histogram.counts), strict=True)]

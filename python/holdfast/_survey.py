@@ -1,4 +1,4 @@
-"""What a client's servers are like."""
+"""The settings of a client's servers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Finding:
     """One setting of a server; Client.survey() finds them."""
 
     level: Level
-    """ "good"; "note": worth knowing, or it cannot be known; "warning": locks can be lost."""
+    """ "good"; "note": worth knowing, or it cannot be read; "warning": locks can be lost."""
     subject: str
-    """What it is about, like "eviction" or "persistence"."""
+    """Its subject, such as "eviction" or "persistence"."""
     server: str
     """The server, without user and password."""
     text: str
@@ -31,7 +31,7 @@ class Finding:
 
 
 def survey(core: _holdfast.Core, client: _holdfast.Client, name: bytes | None) -> list[Finding]:
-    """Look at every server."""
+    """Check every server."""
     findings: list[Finding] = []
     server = 0
     while found := core.hf_client_survey(client, server, name):

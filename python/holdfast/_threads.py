@@ -1,4 +1,4 @@
-"""Warn of threads, greenlets and jobs that end without the release() that is theirs."""
+"""Warn of threads, greenlets and jobs that end without their own release()."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ending:
         self._what = what
 
     def __del__(self) -> None:
-        """Look what the owner has left. Its thread may be ending: another one does the rest."""
+        """Find the owner's leftover holds. Its thread may be ending: another one does the rest."""
         try:
             name = self._core.hf_client_kept(self.client, self._owner)
             if name is not None:
@@ -42,7 +42,7 @@ class Ending:
 
 
 class Threads(threading.local):
-    """What each thread that acquires is watched by."""
+    """The value by which each thread that acquires is watched."""
 
     ending: Ending | None = None
     watched: _holdfast.Client | None = None

@@ -1,4 +1,4 @@
-"""Where OpenTelemetry comes in, if the program has it. holdfast.otel fills it in."""
+"""The place for OpenTelemetry, if the program has it. holdfast.otel fills it in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ on = False
 
 
 def current_trace() -> str | None:
-    """Give the trace id of the current span; None: there is none."""
+    """Return the trace id of the current span; None: there is no span."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None

@@ -11,23 +11,23 @@ from . import _holdfast, _log
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Holds of a client may soon be lost, or not any more; or another server has taken over."""
+    """Holds of a client may soon be lost, or are safe again; or another server has taken over."""
 
     kind: Literal["at_risk", "over", "failover"]
     """at_risk: renewals begin to fail. over: they work again. failover: another server is asked;
     of several masters: a minority does not renew and the others have the holds, or all do again."""
     holds: int
-    """How many holds are at risk, or are at another server now; 0 if it is over."""
+    """The number of holds that are at risk, or at another server now; 0 if it is over."""
     ends_in: float | None
-    """If at_risk: in how many seconds the first of them ends; otherwise None."""
+    """If at_risk: the seconds until the first of them ends; otherwise None."""
     message: str
-    """The same in words, and why."""
+    """The same in words, with the reason."""
 
 
 def troubler(
     on_trouble: Callable[[Trouble], object] | None,
 ) -> Callable[[Trouble], None]:
-    """Make what is called with each trouble: it calls the user's function."""
+    """Make the function that is called with each trouble: it calls the user's function."""
 
     def tell(trouble: Trouble) -> None:
         try:
@@ -40,7 +40,7 @@ def troubler(
 
 
 def told(kind: int, status: int, holds: int, left_ms: int, message: str) -> Trouble:
-    """Make it of a completion, and log it."""
+    """Make a Trouble of a completion, and log it."""
     _log.warning("%s", message)
     if kind == _holdfast.HF_KIND_FAILOVER:
         return Trouble("failover", holds, None, message)

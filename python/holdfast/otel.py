@@ -8,10 +8,10 @@ does it by itself.
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
 
-is for a program without it, and makes a span "holdfast.wait" until the acquire ends, and then a
-span "holdfast.hold" until the release. Both have the attribute holdfast.lock, and the second has
-holdfast.fence too. They record the exceptions raised in them. The program's TracerProvider decides
-where they go.
+is for a program without instrument(), and makes a span "holdfast.wait" until the acquire ends, and
+then a span "holdfast.hold" until the release. Both have the attribute holdfast.lock, and the second
+has holdfast.fence too. They record the exceptions raised in them. The program's TracerProvider
+decides where they go.
 
     holdfast.otel.observe(main=client)
 
@@ -113,8 +113,8 @@ def instrument(
     from there to the release, a call that once() makes "holdfast.call", and the term of a leader
     "holdfast.lead". They have the attributes holdfast.lock and holdfast.fence, and are current
     while the program's own code runs. A try that finds the lock busy has holdfast.outcome "busy",
-    and is no error; once() has there whether the caller makes the call ("mine"), or what became of
-    the call. Each hold has the trace id in its note.
+    and is no error; for once() it is "mine" if the caller makes the call, or else the outcome
+    of the call. Each hold has the trace id in its note.
     """
     global _spans, _observed
     if _spans is None:
@@ -154,13 +154,13 @@ _LEVELS = {
 _COUNTS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
-    "answered": "Acquires of once() that got another's outcome, by outcome",
+    "answered": "Acquires of once() that got the outcome of another call, by outcome",
     "refused": "Acquires that did not get the lock, by cause",
-    "failed": "Acquires that failed and say nothing of the lock, by cause",
+    "failed": "Acquires that failed without learning the state of the lock, by cause",
     "released": "Holds that a call released",
     "kept": "Holds that keep the lock after their work",
     "lost": "Holds that were lost before a call released them, by cause",
-    "begun": "Calls that were made at most once, and whose record says so",
+    "begun": "Calls that were made at most once, and whose record was written",
     "finished": "Calls made for once() that ended, by outcome",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised",
@@ -181,12 +181,12 @@ _Read = Callable[[holdfast.Stats], Iterator[Observation]]
 def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfast.Client) -> None:
     """Make instruments of the clients' stats(), each client by a name; once for a provider.
 
-    Without a provider they are instruments of the global one. They are those of
-    holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the attributes client,
-    lock, cause and outcome. OpenTelemetry cannot take a histogram that was measured elsewhere:
-    holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
-    holdfast.wait.bucket and holdfast.hold.bucket count those up to the attribute `le`, cumulative.
-    Closed clients are left out.
+    Without a provider they are instruments of the global one. They are the
+    metrics of holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the
+    attributes client, lock, cause and outcome. OpenTelemetry cannot take a histogram that was
+    measured elsewhere: holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
+    holdfast.wait.bucket and holdfast.hold.bucket count the times up to the attribute `le`,
+    cumulative. Closed clients are left out.
     """
     _observe(provider, clients.items)
 

@@ -35,7 +35,7 @@ _COUNTERS = {
     "queued": "Acquires that got the lock after they had a place in its queue",
     "released": "Holds that a call released",
     "kept": "Holds that keep the lock after their work",
-    "begun": "Calls that were made at most once, and whose record says so",
+    "begun": "Calls that were made at most once, and whose record was written",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised: many acquires of one lock timed out",
 }
@@ -45,7 +45,7 @@ _BY_LABEL = {
         "cause",
         "Acquires that did not get the lock, because of others or of their caller",
     ),
-    "failed": ("cause", "Acquires that failed and say nothing of the lock"),
+    "failed": ("cause", "Acquires that failed without learning the state of the lock"),
     "lost": ("cause", "Holds that were lost before a call released them"),
     "finished": ("outcome", "Calls made for once() that ended"),
 }
@@ -64,7 +64,7 @@ class Collector(_Collector):
     """Client.stats() of one or more clients; docs/operations/metrics.md lists the metrics.
 
     The label `client` is each client's keyword here. The label `lock` is the name, if it is counted
-    apart, and else empty, so that a sum over all is the client's. Closed clients are left out.
+    separately, and else empty, so that a sum over all is the client's. Closed clients are left out.
     Reading sends nothing.
     """
 
@@ -73,7 +73,7 @@ class Collector(_Collector):
         self._clients = clients
 
     def describe(self) -> list[Metric]:
-        """Give the names, so that a registry refuses a second collector."""
+        """Return the names, so that a registry refuses a second collector."""
         return list(self._metrics({}))
 
     def collect(self) -> Iterator[Metric]:
@@ -116,7 +116,7 @@ class Collector(_Collector):
 
 
 def _rows(client: str, stats: holdfast.Stats) -> Iterator[tuple[list[str], holdfast.Counts]]:
-    """Give the labels and the counts of each name, and of all others."""
+    """Return the labels and the counts of each name, and of all others."""
     yield [client, ""], stats.others
     for name, counts in stats.names.items():
         yield [client, shown(name)], counts

@@ -8,7 +8,7 @@ guard() keeps the greatest fence of each name in a table of the database that ha
 
     CREATE TABLE holdfast_fence (name VARCHAR(255) PRIMARY KEY, fence BIGINT NOT NULL)
 
-On MySQL and MariaDB the name is a VARBINARY(255), so that upper and lower case are different.
+On MySQL and MariaDB the name is a VARBINARY(255), so that upper and lower case differ.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UPSERT = (
     "INSERT INTO {table} AS known (name, fence) VALUES ({name}, {fence})"
     " ON CONFLICT (name) DO UPDATE SET fence = {greatest}(known.fence, excluded.fence)"
 )
-# Each first statement locks the row until the transaction ends, also if it leaves it as it was. On
+# Each first statement locks the row until the transaction ends, even if it does not change it. On
 # MySQL a plain SELECT would read from the transaction's snapshot, which may be older than the row.
 _CHECKS = {
     "postgresql": (_UPSERT + " RETURNING fence", "", "VARCHAR(255)", "GREATEST"),
@@ -63,14 +63,14 @@ _DRIVERS = {
 
 
 def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
-    """Refuse a transaction whose hold is over, and every later one of an earlier holder.
+    """Refuse a transaction whose hold is over, and every later transaction of an earlier holder.
 
         guard(cursor, "stock", hold.fence)
 
     cursor  A cursor of psycopg, psycopg2, PyMySQL, mysqlclient or sqlite3; or of Django's
             connection.cursor(). It must be in a transaction.
-    name    What is guarded, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of
-            different locks cannot be compared, so use each name under one lock only.
+    name    The guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of different
+            locks cannot be compared, so use each name under one lock only.
     fence   The hold's fence.
     table   The table of the fences, as in create_table().
 
@@ -78,10 +78,10 @@ def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
     ends, other callers with this name wait for it. Call it again with the same fence as often as
     you like. One statement registers the fence and reads the last one.
 
-    Raises StaleFence if a holder with a greater fence has been here. Roll back then, and stop: the
-    lock is no longer yours. Raises RuntimeError outside a transaction, where the guard would
-    end before the write. At the isolation levels REPEATABLE READ and SERIALIZABLE, a database may
-    refuse one of two transactions that meet: run that again from its beginning, with the
+    Raises StaleFence if a holder with a greater fence has been here. Roll back then, and stop:
+    the lock is no longer yours. Raises RuntimeError outside a transaction, where the guard would
+    end before the write. At the isolation levels REPEATABLE READ and SERIALIZABLE, a database
+    may refuse one of two transactions that meet: run it again from its beginning, with the
     guard, as for every transaction there.
     """
     dialect, mark, connection = _driver(cursor)
@@ -114,7 +114,7 @@ def create_table(cursor: Any, table: str = TABLE) -> None:
 
 
 def statements(dialect: str, table: str, name: str, fence: str) -> Check:
-    """Give the SQL for a dialect, with these marks for the parameters."""
+    """Return the SQL for a dialect, with these marks for the parameters."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
         raise ValueError(
             f"table must be the name of a table, of letters, digits and '_', not {table!r}"
@@ -127,7 +127,7 @@ def statements(dialect: str, table: str, name: str, fence: str) -> Check:
 
 
 def parameters(name: str, fence: int) -> tuple[tuple[str, int], tuple[str]]:
-    """Give the parameters of the two statements; refuse what is no name and no fence."""
+    """Return the parameters of the two statements; refuse a wrong name or fence."""
     if not isinstance(name, str):
         raise TypeError(f"name must be str, not {name!r}")
     if not 0 < len(name.encode()) <= LONGEST:
@@ -176,7 +176,7 @@ def _in_transaction(connection: Any) -> bool | None:
 
 
 def _driver(cursor: Any) -> tuple[str, str, Any]:
-    """Give the dialect, the mark of a parameter, and the connection."""
+    """Return the dialect, the mark of a parameter, and the connection."""
     django: Any = getattr(cursor, "db", None)
     if getattr(django, "vendor", None) in _CHECKS:  # whose mark is the same for each database
         return django.vendor, "%s", django

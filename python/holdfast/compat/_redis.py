@@ -56,12 +56,12 @@ def _pool(redis: Any) -> Any:
 
 
 def known(redis: Any) -> holdfast.Client | None:
-    """Give connect()'s client if it is open already. Sends nothing."""
+    """Return connect()'s client if it is open already. Sends nothing."""
     return _clients.get(_pool(redis))
 
 
 def connect(redis: Any) -> holdfast.Client:
-    """Give the holdfast.Client for a redis-py client, one for each connection pool.
+    """Return the holdfast.Client for a redis-py client, one for each connection pool.
 
     It connects as redis-py does: over TCP, TLS or a unix socket, or to the master that the
     sentinels name. It closes when the pool is collected; do not close it. Opening it blocks.
@@ -143,7 +143,7 @@ _NOT_KEPT = {
 
 
 def _tls(settings: dict[str, Any]) -> dict[str, object]:
-    """Give the same settings as URL options; every check that redis-py makes stays."""
+    """Return the same settings as URL options; every check that redis-py makes stays."""
     for name, why in _NOT_KEPT.items():
         if settings.get(name):
             raise holdfast.UnsupportedError(f"{name} is not supported: {why}")
@@ -233,7 +233,7 @@ class BaseLock(Generic[AnyHold]):
         self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
 
     def _arguments(self) -> tuple[bytes, holdfast.LockOptions]:
-        """Give the name, and the options."""
+        """Return the name, and the options."""
         name = self.redis.get_encoder().encode(self.name)
         # Every acquire has a new owner, as each of redis-py's has a new token.
         if not self.timeout:
@@ -243,7 +243,7 @@ class BaseLock(Generic[AnyHold]):
     def _patience(
         self, blocking: bool | None, blocking_timeout: float | None, token: str | bytes | None
     ) -> tuple[float | None, bytes | None]:
-        """Give the seconds to wait, and the owner."""
+        """Return the seconds to wait, and the owner."""
         blocking = self.blocking if blocking is None else blocking
         seconds = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not blocking:
@@ -272,7 +272,7 @@ class BaseLock(Generic[AnyHold]):
         return error
 
     def _mine(self) -> AnyHold | None:
-        """Give this object's hold, or with thread_local this thread's."""
+        """Return this object's hold, or with thread_local this thread's."""
         hold: AnyHold | None = getattr(self.local, "hold", None)
         return hold
 

@@ -24,7 +24,7 @@ The differences:
   stand for ever.
 - A `timeout` is from 0.01 seconds to ten years, and extend() does not shorten.
 - There is no register_scripts(), do_acquire() or other internal method to override.
-- The first use raises UnsupportedError, which says what to do, for: Redis Cluster; a replica
+- The first use raises UnsupportedError, with its remedy, for: Redis Cluster; a replica
   (slave_for()); the TLS settings ssl_check_hostname=False together with a checked certificate,
   ssl_ca_data, ssl_password, ssl_ciphers, ssl_min_version above 1.2, OCSP and verify flags; and
   sentinels whose TLS or password differs from their servers'. A credential provider is asked once.
@@ -50,7 +50,8 @@ class Lock(BaseLock[holdfast.Hold]):
 
     def _lock(self) -> holdfast.Lock:
         lock = connect(self.redis).lock(*self._arguments())
-        lock._in_loops = True  # as redis-py's, which stops the loop, and excludes its tasks
+        # As redis-py's lock does, which stops the loop, and excludes its tasks.
+        lock._in_loops = True
         return lock
 
     def acquire(
@@ -60,7 +61,7 @@ class Lock(BaseLock[holdfast.Hold]):
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock, by default as the constructor says; say whether it is held.
+        """Acquire the lock, by default as given to the constructor; return whether it is held.
 
         sleep             Not used.
         blocking          False tries once.

@@ -47,7 +47,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock, by default as the constructor says; say whether it is held.
+        """Acquire the lock, by default as given to the constructor; return whether it is held.
 
         blocking          False tries once.
         blocking_timeout  Seconds to wait.

@@ -26,8 +26,8 @@ class HungUpError(Exception):
 class Connected:
     """A block of a task that ends with HungUpError when the client hangs up.
 
-    What else the server sends meanwhile, the request's body, receive() gives later. A client whose
-    longer body that has not been read yet is not listened to.
+    If the server sends parts of the request's body meanwhile, receive() returns them later. While
+    a longer body has not been read, a hang-up is not noticed.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -38,7 +38,7 @@ class Connected:
         self._gone = False
 
     async def receive(self) -> Message:
-        """Give the next message, also those that came during the block."""
+        """Return the next message, also those that came during the block."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     async def _listen(self, task: asyncio.Task[object]) -> None:
@@ -65,11 +65,11 @@ class Connected:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listener.cancel()
         if not self._gone:
             return
-        if kind is None:  # the cancellation comes at the next await
+        if kind is None:  # the cancellation arrives at the next await
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         theirs = sys.version_info >= (3, 11) and self._task.uncancel() > 0
@@ -78,5 +78,5 @@ class Connected:
 
 
 def seconds_left(seconds: float | None) -> float | None:
-    """Give a timeout that a request's deadline made: one that has passed is no wait without end."""
+    """Return the timeout of a request's deadline, which may have passed: never without end."""
     return None if seconds is None else max(0.0, seconds)

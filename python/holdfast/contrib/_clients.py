@@ -13,7 +13,7 @@ Key = TypeVar("Key")
 def remembered(
     clients: dict[Key, holdfast.Client], key: Key, connect: Callable[[], holdfast.Client]
 ) -> holdfast.Client:
-    """Give the client of a key; the first call connects."""
+    """Return the client of a key; the first call connects."""
     client = clients.get(key)
     if client is None:
         opened = connect()

@@ -1,6 +1,7 @@
-"""The header Idempotency-Key, by the IETF's draft: what a request with it is answered.
+"""The header Idempotency-Key, by the IETF's draft: the answers to requests with it.
 
-A framework's module reads the request, runs the handler, and sends the answers that this one makes.
+A framework's module reads the request, runs the handler, and sends the answers that this module
+makes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PROBLEM = "application/problem+json"
 if TYPE_CHECKING:
 
     class Rules(LockChanges, TypedDict, Generic[Request], total=False):
-        """What a user says of some routes: each option by its name."""
+        """A user's options for some routes, each by its name."""
 
         scope: Callable[[Request], object] | None
         required: bool
@@ -58,7 +59,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def kept(self) -> dict[str, Any]:
-        """Give what is kept of it: JSON that people can write too, to settle a request."""
+        """Return the form that is kept: JSON that people can write too, to settle a request."""
         made: dict[str, Any] = {"status": self.status, "content_type": self.content_type}
         try:
             return {**made, "text": self.body.decode()}
@@ -98,7 +99,7 @@ class Idempotency(Generic[Request]):
     def asked(
         self, request: Request, given: list[str], method: str, target: str, body: bytes
     ) -> Asked | Answer | None:
-        """Say what a request asks for; None if it has no key and needs none.
+        """Return the call that a request asks for; None if it has no key and needs none.
 
         given   The values of its headers Idempotency-Key.
         target  Its path and query.
@@ -139,7 +140,7 @@ class Idempotency(Generic[Request]):
         return Asked(":".join(parts), args)
 
     def terms(self, asked: Asked) -> dict[str, Any]:
-        """Give the arguments of once_begin()."""
+        """Return the arguments of once_begin()."""
         return {
             "options": self.options,
             "name": asked.name,
@@ -212,7 +213,7 @@ def problem(
 
 
 def replayed(outcome: Any) -> Answer:
-    """Give the answer that is kept."""
+    """Return the answer that is kept."""
     try:
         found = outcome.result
         text = found.get("text")
@@ -232,7 +233,7 @@ def replayed(outcome: Any) -> Answer:
 
 
 def ending(answer: Answer | None) -> tuple[str, Any]:
-    """Say how a turn ends after that answer, None if it was streamed: a method, its argument."""
+    """Return the end of a turn after that answer, None if streamed: a method, its argument."""
     if answer is None:
         return "unknown", "the answer was streamed, and cannot be kept"
     if answer.status >= 500:
@@ -241,5 +242,5 @@ def ending(answer: Answer | None) -> tuple[str, Any]:
 
 
 def not_kept(asked: Asked, failed: holdfast.LockError) -> None:
-    """Log that the others cannot have the answer. The first caller gets it all the same."""
+    """Log that other callers cannot get the answer. The first caller gets it all the same."""
     _log.error("the answer to %r is not kept: %s", asked.name, failed)

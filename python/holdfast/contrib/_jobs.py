@@ -1,4 +1,4 @@
-"""What the job queues share: a job runs under its lock, or when it is its turn in a period."""
+"""The common part of the job queues: a job runs under its lock, or in its turn in a period."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = (
 
 
 def alone(options: holdfast.LockOptions) -> holdfast.LockOptions:
-    """Give the options with which every call is an owner of its own."""
+    """Return the options with which every call is an owner of its own."""
     return dataclasses.replace(options, reentrant=False)
 
 
@@ -46,7 +46,7 @@ class Section:
         timeout: Seconds,
         options: holdfast.LockOptions,
     ) -> None:
-        """Check all that can be checked before any call."""
+        """Check everything that can be checked before any call."""
         check(name, timeout, what)
         self.period = None if once_per is None else duration("once_per", once_per) / 1000
         self.options = options
@@ -71,9 +71,10 @@ class Section:
                 yield turn
 
 
-# A period's lock alone does not tell whether it is kept, or held by a run, which may fail. So a run
-# also holds the lock NAME:run, and who comes takes that first: refused there, it waits or comes
-# again; refused only by the period's, it is done. A process that dies leaves NAME:run for longer.
+# A period's lock alone does not show whether it is kept, or held by a run, which may fail. So a run
+# also holds the lock NAME:run, and each job takes that first: refused there, it waits or is tried
+# again; refused only by the period's lock, it is done. A process that dies leaves NAME:run for
+# longer.
 
 
 @contextlib.contextmanager
@@ -86,7 +87,7 @@ def run(
 ) -> Iterator[holdfast.Hold | None]:
     """Take the turn of this period, and keep it unless the block raises; None: it is done.
 
-    timeout  How long to wait while another runs.
+    timeout  How long to wait while another run is under way.
     """
     guard = client.lock(f"{name}:run", _guarding(options)).hold(timeout)
     try:
@@ -135,12 +136,12 @@ async def arun(
 
 
 def _ghost(options: holdfast.LockOptions) -> float:
-    """Give for how long a lock may be held whose holder does not know it: no work is done then."""
+    """Return how long a lock may be held without its holder knowing it: no work is done then."""
     return min(lease(options), _LONGEST)
 
 
 def _guarding(options: holdfast.LockOptions) -> holdfast.LockOptions:
-    """Give the options of NAME:run: twice the lease, of which a renewal may cost a third."""
+    """Return the options of NAME:run: twice the lease, of which a renewal may cost a third."""
     return dataclasses.replace(
         alone(options),
         lease=None if options.lease is None else min(2 * lease(options), _LONGEST),
@@ -149,7 +150,7 @@ def _guarding(options: holdfast.LockOptions) -> holdfast.LockOptions:
 
 
 def lease(options: holdfast.LockOptions) -> float:
-    """Give the seconds after which the lock of a dead process is free; infinite: never."""
+    """Return the seconds after which the lock of a dead process is free; infinite: never."""
     if isinstance(options.lease, EllipsisType):
         return _holdfast.HF_LEASE_DEFAULT / 1000
     return float("inf") if options.lease is None else number("lease", options.lease)

@@ -6,8 +6,8 @@
     @holdfast.contrib.apscheduler.once_per(client, "nightly", 23 * 3600)
     def nightly(): ...
 
-The other hosts wait for the outcome of the run: if it fails, or its host dies, the next one runs
-the job. Client.once_per() does not wait.
+The other hosts wait for the outcome of the run: if it fails, or its host dies, the next host
+runs the job. Client.once_per() does not wait.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ def once_per(
     name     The lock's name; str.format() fills in the job's arguments, through holdfast.quote().
     period   Seconds, counted from the start of a run, for which no other call runs it: a little
              less than the schedule's interval.
-    timeout  Seconds to wait for the run of another; None or -1 waits until it ends.
+    timeout  Seconds to wait for another host's run; None or -1 waits until it ends.
     options  As for Client.lock(), but never reentrant.
 
-    A call returns None if another has done the work; it runs the job if that failed, or twice the
-    lease after its process died. Raises LockTimeout if the other still runs after the timeout, and
-    otherwise as Client.once_per(). A run holds the lock NAME:run, too, for which the others wait.
+    A call returns None if another call has done the work; it runs the job if that call failed,
+    or twice the lease after its process died. Raises LockTimeout if the other call still runs after
+    the timeout, and otherwise as Client.once_per(). A run holds the lock NAME:run, too, for which
+    the other calls wait.
     """
     check(name, timeout, "once_per")
     seconds = check_period(name, period, "once_per")

@@ -53,7 +53,7 @@ _holds: ContextVar[Mapping[str, holdfast.Hold]] = ContextVar("_holds")  # of tas
 
 
 def get_client(app: Celery) -> holdfast.Client:
-    """Give the client of an app's settings holdfast_url and holdfast_options.
+    """Return the client of an app's settings holdfast_url and holdfast_options.
 
     Raises ImproperlyConfigured if they are wrong.
     """
@@ -92,21 +92,21 @@ class LockedTask(Task):
     once_per: float | timedelta | None = None
     """Seconds, counted from the start of a run, for which no other task of that name runs: it ends
     with the result None. The name is `lock`, or else the task's name. A task that starts
-    while another runs is tried again, until that has done its work or failed."""
+    while another runs is tried again, until the other has done its work or failed."""
     once: Mapping[str, Any] | None = None
     """Make the task's work at most once for all tasks of the name `lock`, which has its arguments:
-    {"ttl": 86400}, and the other arguments of Client.once(). A task that starts later ends with the
-    first one's result. If a run raises, or its worker dies, the next one fails with
-    OutcomeUnknown, until the call is settled. Other arguments are refused."""
+    {"ttl": 86400}, and the other arguments of Client.once(). A task that starts later ends with
+    the first task's result. If a run raises, or its worker dies, the next task fails
+    with OutcomeUnknown, until the call is settled. Other arguments are refused."""
     lock_timeout: float | timedelta | None = 0
     """Seconds for which a process of the worker waits for the lock, before the task goes back."""
     lock_options: holdfast.LockOptions | None = None
     """As for Client.lock(). With permits, that many tasks run at once."""
     lock_busy: Literal["retry", "skip"] = "retry"
-    """What becomes of a task if others have the lock: it is tried again, or ends with the result
-    None. A task that was delivered again is tried once more: its own dead run may have the lock."""
+    """If others have the lock, the task is tried again, or ends with the result None. A task that
+    was delivered again is tried once more: its own dead run may have the lock."""
     lock_countdown: float | timedelta = 5
-    """Seconds until it is tried again."""
+    """Seconds until the task is tried again."""
     lock_max_retries: int = 720
     """How often it is tried again, before it fails with its last error, such as LockTimeout."""
 
@@ -146,7 +146,7 @@ class LockedTask(Task):
 
     @property
     def client(self) -> holdfast.Client:
-        """The client: that of the app's settings, unless a subclass has another."""
+        """The client: the client of the app's settings, unless a subclass has another."""
         return get_client(self.app)
 
     @property
@@ -178,7 +178,7 @@ class LockedTask(Task):
     def _called_once(
         self, once: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Make the call, or give its outcome."""
+        """Make the call, or return its outcome."""
         bound = inspect.signature(self.run).bind(*args, **kwargs)
         bound.apply_defaults()
         given = {"args": dict(bound.arguments), "timeout": self.lock_timeout, **once}
@@ -209,7 +209,7 @@ class LockedTask(Task):
         if isinstance(failed, holdfast.LockTimeout):
             over = False
             if self.once_per is not None:
-                # What runs for that long is alive: no other worker needs to take over.
+                # A task that runs for that long is alive: no other worker needs to take over.
                 over = tries >= self.lock_max_retries
             elif self.lock_busy == "skip":
                 countdown = max(countdown, lease(self._section.options) + 1)

@@ -62,7 +62,7 @@ def lifespan(
         app = FastAPI(lifespan=lifespan("redis://localhost"))
 
     url      As for holdfast.connect(), and the options too. Without lazy=False the application
-             starts also while the server is down.
+             can start while the server is down.
 
     Inside a lifespan of your own:
 
@@ -88,7 +88,7 @@ def lifespan(
 
 
 async def get_client(connection: HTTPConnection) -> holdfast.Client:
-    """Give the application's client: Annotated[holdfast.Client, Depends(get_client)]."""
+    """Return the application's client: Annotated[holdfast.Client, Depends(get_client)]."""
     client: holdfast.Client | None = getattr(connection.app.state, "holdfast", None)
     if client is None:
         raise RuntimeError(
@@ -131,7 +131,7 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     If others keep the lock, the answer is 409; if the lock cannot be acquired because of an
     outage, 503, with a line in the log. A client that hangs up while its request waits loses its
     place in the queue; the answer, which is not read, is 499. If the lock was lost while the route
-    ran, the answer is 500, and the log says so. The lock is released before the answer is sent.
+    ran, the answer is 500, with a line in the log. The lock is released before the answer is sent.
     """
     check(name, None if callable(timeout) else timeout, "Locked")
     wanted = fields(name)
@@ -227,7 +227,7 @@ def _named(name: str, wanted: set[str], connection: HTTPConnection) -> str:
 
 @functools.cache
 def _adapter(endpoint: Callable[..., object], field: str) -> TypeAdapter[Any] | None:
-    """Give what converts a parameter to the type that the route's function wants."""
+    """Return the converter of a parameter to the type that the route's function expects."""
     while isinstance(endpoint, functools.partial):
         endpoint = endpoint.func
     function = endpoint if inspect.isroutine(endpoint) else type(endpoint).__call__
@@ -284,8 +284,8 @@ def idempotent_route(
         payments = APIRouter(route_class=idempotent_route("pay", scope=user_of))
 
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
-    scope        A function of the request that says whose key it is, such as the user's id: two
-                 users may send the same key. It runs after the dependencies.
+    scope        A function of the request that returns the owner of the key, such as the user's
+                 id: two users may send the same key. It runs after the dependencies.
     required     Answer 400 to a request without a key, as by default; else it runs as any other.
     ttl          For how long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.
@@ -293,13 +293,13 @@ def idempotent_route(
     options      As for Client.lock(), which may be given by name too.
 
     A repeated request gets the status, the body and the content type of the first one's answer,
-    with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
-    another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
-    409 until it is settled. If the server of the lock is away, nothing runs: 503.
+    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422
+    if it is another request. After an exception, or an answer of 5xx, the outcome is unknown: the
+    answer is 409 until it is settled. If the server of the lock is away, nothing runs: 503.
 
     The API's description (OpenAPI) has the header and these answers.
 
-    What the dependencies and the validation refuse has not begun, and no key is used up. The
+    A request that the dependencies or the validation refuse has not begun, and uses up no key. The
     request's body is read before them, and the answer is sent when it is complete.
     """
     rules: Idempotency[Request] = Idempotency(prefix, **given)
@@ -314,7 +314,7 @@ def idempotent_route(
             if scope["method"] not in rules.methods:
                 await super().handle(scope, receive, send)
                 return
-            scope["extensions"] = {}  # none by which an answer is sent past send()
+            scope["extensions"] = {}  # no extension by which an answer is sent past send()
             async with contextlib.AsyncExitStack() as block:
                 first = _First(rules, block, scope, receive, send)
                 if first.keys:
@@ -329,7 +329,7 @@ def idempotent_route(
 
 
 def _with_key(extra: dict[str, Any] | None, required: bool) -> dict[str, Any]:
-    """Add the header to what the route's OpenAPI says, unless it is there."""
+    """Add the header to the route's OpenAPI, unless it is there."""
     extra = extra or {}
     parameters = list(extra.get("parameters", ()))
     if not any(each.get("name") == "Idempotency-Key" for each in parameters):
@@ -450,7 +450,7 @@ _first: ContextVar[_First | None] = ContextVar("holdfast_first", default=None)
 
 
 async def _client_of(request: Request) -> holdfast.Client:
-    """Give the client, or what a test has put in its place."""
+    """Return the client, or what a test has put in its place."""
     get = request.app.dependency_overrides.get(get_client, get_client)
     found = get(request) if inspect.signature(get).parameters else get()
     client: holdfast.Client = await found if inspect.isawaitable(found) else found

@@ -45,7 +45,7 @@ _current: ContextVar[holdfast.Hold | None] = ContextVar("_current", default=None
 
 
 def get_current_hold() -> holdfast.Hold:
-    """Give the hold under which this job runs."""
+    """Return the hold under which this job runs."""
     hold = _current.get()
     if hold is None:
         raise RuntimeError("no job runs under a lock here")
@@ -70,14 +70,14 @@ def locked(
     timeout      Seconds for which the job waits for the lock, before it is tried again.
     options      As for Client.lock(). With permits, that many jobs run at once.
     once_per     Seconds, counted from the start of a run, for which no other job of that name
-                 runs: it ends with the result None. A job that starts while another runs is
-                 tried again, until that has done its work or failed.
+                 runs: it ends with the result None. A job that starts while another runs
+                 is tried again, until the other has done its work or failed.
     interval     Whole seconds until a job that did not get the lock is tried again.
-    max_retries  How often it is tried again, before RQ reports it as failed. These do not count as
-                 those of enqueue(retry=Retry(...)).
+    max_retries  How often it is tried again, before RQ reports it as failed. These tries do not
+                 count as retries of enqueue(retry=Retry(...)).
 
     With @job(...) of RQ, that is the outer decorator. A call outside a worker is not tried
-    again: it raises LockTimeout, or what Lock.hold() raises. Coroutine functions work too.
+    again: it raises LockTimeout, or another exception of Lock.hold(). Coroutine functions work too.
     """
     whole("interval", interval, 1, 2**31 - 1)
     whole("max_retries", max_retries, 1, 2**31 - 1)
@@ -110,13 +110,13 @@ def locked(
 def _refused(
     section: Section, function: Callable[..., object], failed: holdfast.LockError, again: Retry
 ) -> Retry | None:
-    """Give the answer of a job that could not have the lock."""
+    """Return the answer of a job that could not get the lock."""
     job = get_current_job()
     called = (job.func_name or "" if job else "").rpartition(".")[2]
     if job is None or called != function.__name__:
         raise failed  # RQ does not see what this call returns
     over = (job.number_of_retries or 0) >= again.max
     if over and section.period is not None and isinstance(failed, holdfast.LockTimeout):
-        return None  # what runs for that long is alive: no other worker needs to take over
+        return None  # a job that runs for that long is alive: no other worker needs to take over
     _log.info("job %s is tried again: %s", job.id, failed)
     return again

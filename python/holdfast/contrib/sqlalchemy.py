@@ -74,7 +74,7 @@ def guard(session: Session | Connection, name: str, fence: int, table: str = sql
 
     session  A Session or a Connection, on PostgreSQL, MySQL, MariaDB or SQLite, with any driver;
              an AsyncSession or AsyncConnection by its run_sync().
-    name     What is guarded, usually the lock's name: 1 to 255 bytes as UTF-8.
+    name     The guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8.
     fence    The hold's fence.
     table    The table of the fences, as in create_table().
 
@@ -82,7 +82,7 @@ def guard(session: Session | Connection, name: str, fence: int, table: str = sql
     a greater fence has been here.
     """
     check = _check(session, table)
-    sql.parameters(name, fence)  # which refuses wrong ones
+    sql.parameters(name, fence)  # which refuses wrong arguments
     result = session.execute(text(check.register), {"name": name, "fence": fence})
     connection = session if isinstance(session, Connection) else session.connection()
     sql.refuse_autocommit(connection.connection.driver_connection)

@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     print: bytes | None
 
     def agrees(self, other: Asked) -> bool:
-        """Say whether they may be of one call."""
+        """Return whether they may be of one call."""
         return self.print is None or other.print is None or self.print == other.print
 
 
@@ -39,10 +39,10 @@ class Record:
     note: bytes
     result: bytes
     until: float
-    lasts: float = math.inf  # an unknown outcome, from when a caller is told
+    lasts: float = math.inf  # an unknown outcome, from when a caller learns of it
 
     def status(self, asked: Asked, name: str) -> tuple[int, str]:
-        """Say what a caller is told."""
+        """Return the answer for a caller."""
         if self.asked.most != asked.most:
             ways = {True: "at most once", False: "once, and again after a lost hold"}
             return _holdfast.HF_EMISMATCH, (
@@ -80,7 +80,7 @@ class Records:
         self._known: dict[bytes, Record] = {}
 
     def get(self, name: bytes, now: float) -> Record | None:
-        """Give the record of a name."""
+        """Return the record of a name."""
         found = self._known.get(name)
         if found is not None and found.until <= now:
             del self._known[name]
@@ -88,11 +88,11 @@ class Records:
         return found
 
     def runs(self, name: bytes, record: Record) -> bool:
-        """Say whether the call is in progress."""
+        """Return whether the call is in progress."""
         return record.state == BEGUN and self._runs(name, record.fence)
 
     def outcome(self, name: bytes, now: float) -> Record | None:
-        """Give the record if callers are told of it, and do not call."""
+        """Return the record if callers are told of it, and do not call."""
         found = self.get(name, now)
         if found is None or found.state == RETRY or self.runs(name, found):
             return None
@@ -161,13 +161,13 @@ class Records:
         return _holdfast.HF_OK, ""
 
     def stays(self, name: bytes, now: float) -> float:
-        """Say for how long a result stays; 0 if there is none."""
+        """Return for how long a result stays; 0 if there is none."""
         found = self.get(name, now)
         return found.until - now if found is not None and found.state in KEPT else 0
 
 
 def told(record: Record | None, runs: bool, now: float) -> _holdfast.OnceInfo:
-    """Give it as hf_once_outcome() does."""
+    """Return it as hf_once_outcome() does."""
     if record is None:
         return _holdfast.HF_ONCE_NONE, 0, 0, 0, 0, 0, 0, b"", b""
     left = min(record.until - now, record.lasts if record.state == BEGUN else math.inf)

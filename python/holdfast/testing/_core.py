@@ -136,12 +136,12 @@ def _tell(client: Client, stats: Any, tallies: list[Tally]) -> None:
 
 
 def hf_client_owner(client: Client, kind: str, serial: int) -> bytes:
-    """Give the owner that stands for a thread or a task."""
+    """Return the owner that stands for a thread or a task."""
     return client.owner(kind, serial)
 
 
 def hf_client_kept(client: Client, owner: bytes) -> bytes | None:
-    """Give the name of a lock of which that owner left a hold."""
+    """Return the name of a lock of which that owner left a hold."""
     client.check()
     with client.space:
         for (name, who, _), holds in client.kept.items():
@@ -151,7 +151,7 @@ def hf_client_kept(client: Client, owner: bytes) -> bytes | None:
 
 
 def hf_client_fd(client: Client) -> int:
-    """Give the descriptor that is readable while there are completions."""
+    """Return the descriptor that is readable while there are completions."""
     client.check()
     with client.space:
         return client.descriptor()
@@ -388,7 +388,7 @@ def _current(lock: Lock, owner: bytes | None) -> Handle:
 
 
 def hf_lock_current_as(lock: Lock, owner: bytes | None, hold_out: list[Handle]) -> None:
-    """Give the newest hold that the owner left with the client."""
+    """Return the newest hold that the owner left with the client."""
     lock.client.check()
     _check_owner(owner)
     with lock.client.space:
@@ -505,7 +505,7 @@ def hf_locks_open(client: Client, pattern: bytes, options: object) -> Locks:
 
 
 def hf_locks_next(locks: Locks, info: Any) -> View | None:
-    """Give the next one that is still there."""
+    """Return the next one that is still there."""
     space = locks.client.space
     locks.client.check()
     with space:
@@ -519,7 +519,7 @@ def hf_locks_next(locks: Locks, info: Any) -> View | None:
 
 
 def hf_locks_progress(locks: Locks, progress: Any) -> None:
-    """Say how far it is."""
+    """Return how far it is."""
     progress.locks = locks.told
     progress.keys = locks.keys
     progress.keys_seen = locks.keys - len(locks.names)
@@ -625,7 +625,7 @@ def _lost(hold: Hold, how: str) -> Exception:
 
 
 def _explained(hold: Hold) -> Exception:
-    """Say why it is not held."""
+    """Return why it is not held."""
     try:
         hold.client.check()  # was it the close that released it?
     except LockError as closed:
@@ -792,14 +792,14 @@ def hf_once_mark(hold: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
 
 
 def hf_once_outcome(hold: Handle) -> _holdfast.OnceInfo:
-    """Tell what is known of the call."""
+    """Return the record of the call."""
     with hold.hold.space:
         runs = isinstance(hold.hold, Done) and hold.hold.runs
         return told(hold.hold.record, runs, hold.hold.space.now)
 
 
 def hf_once_look(lock: Lock, hold_out: list[Handle]) -> None:
-    """Look at what is known of the call."""
+    """Read the record of the call."""
     lock.client.check()
     with lock.client.space:
         space = lock.client.space
@@ -816,7 +816,7 @@ def hf_once_settle(
     ttl_ms: int,
     note: bytes | None,
 ) -> None:
-    """Say what became of a call."""
+    """Settle a call."""
     lock.client.check()
     _check_result(result or b"")
     with lock.client.space:
@@ -845,7 +845,7 @@ def hf_once_settle(
 
 
 def hf_hold_result(hold: Handle) -> bytes | None:
-    """Give the result or the error of another."""
+    """Return the result or the error of another."""
     record = hold.hold.record
     return record.result if record is not None and record.state in KEPT else None
 
@@ -856,7 +856,7 @@ def hf_hold_check(hold: Handle) -> None:
 
 
 def hf_hold_hand_over(hold: Handle) -> bytes:
-    """Give a token, and hold it no more."""
+    """Return a token, and hold it no more."""
     hold.hold.client.check()
     with hold.hold.space:
         if not hold.hold.stands():
@@ -865,17 +865,17 @@ def hf_hold_hand_over(hold: Handle) -> bytes:
 
 
 def hf_hold_fence(hold: Handle) -> int:
-    """Give the fence."""
+    """Return the fence."""
     return hold.hold.fence
 
 
 def hf_hold_number(hold: Handle) -> int:
-    """Give the number."""
+    """Return the number."""
     return hold.hold.number
 
 
 def hf_hold_remaining_ms(hold: Handle) -> int:
-    """Say how long it lasts."""
+    """Return how long it lasts."""
     if hf_hold_state(hold) != _holdfast.HF_STATE_HELD:
         return 0
     left = min(each.deadline for each in (hold.hold, *hold.hold.joined)) - hold.hold.space.now
@@ -883,12 +883,12 @@ def hf_hold_remaining_ms(hold: Handle) -> int:
 
 
 def hf_hold_votes(hold: Handle) -> tuple[int, int]:
-    """Say how many masters have it, and of how many."""
+    """Return how many masters have it, and of how many."""
     return int(hf_hold_state(hold) == _holdfast.HF_STATE_HELD), 1
 
 
 def hf_hold_state(hold: Handle) -> int:
-    """Say whether it is held, lost or released."""
+    """Return whether it is held, lost or released."""
     if os.getpid() != hold.hold.client.pid:
         return _holdfast.HF_STATE_LOST
     with hold.hold.space:
@@ -896,7 +896,7 @@ def hf_hold_state(hold: Handle) -> int:
 
 
 def hf_hold_cause(hold: Handle) -> int:
-    """Say why it was lost."""
+    """Return why it was lost."""
     if os.getpid() != hold.hold.client.pid:
         return _holdfast.HF_CAUSE_NONE
     with hold.hold.space:
@@ -907,7 +907,7 @@ def hf_hold_cause(hold: Handle) -> int:
 
 
 def _started(handle: Handle, kind: int, op: int, work: Callable[[], None]) -> None:
-    """Do it now; the completion tells what came of it."""
+    """Do it now; the completion reports the result."""
     hold = handle.hold
     hold.client.check()
     with hold.space:

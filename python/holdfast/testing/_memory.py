@@ -41,10 +41,11 @@ class MemoryServer:
     """
 
     def __init__(self, *, stopped_clock: bool = False, replicas: int | None = None) -> None:
-        """Make one on which all locks are free.
+        """Make a server on which all locks are free.
 
         stopped_clock  Let time go on by advance() only: leases, renewals and timeouts alike.
-        replicas       How many replicas have each acquire; None: as many as it asks for.
+        replicas       The number of replicas that confirm each acquire; None: as many as it asks
+                       for.
         """
         self._space = Space(stopped_clock, replicas)
 
@@ -68,10 +69,10 @@ class MemoryServer:
         )
 
     def advance(self, seconds: float) -> None:
-        """Put the clock forward, and let happen what is due by then, in its order.
+        """Put the clock forward, and let everything due until then happen in its order.
 
         Leases end, holds are renewed, timeouts run out, waiters get their turn. The clients'
-        holds know it when this returns; on_lost is called soon after.
+        holds have changed when this returns; on_lost is called soon after.
         """
         if not seconds >= 0:
             raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
@@ -81,7 +82,7 @@ class MemoryServer:
         """Take a lock away from its holder, which is notified at once, or only one hold of it.
 
         what   The lock's name, or a hold; a free lock is no error.
-        cause  What `hold.lost.cause` says then.
+        cause  The `hold.lost.cause` of the loss.
         """
         if cause not in _CAUSES:
             raise ValueError(f"cause must be one of {', '.join(_CAUSES)}, not {cause!r}")
@@ -101,10 +102,10 @@ class MemoryServer:
         return list(self._space.holds(encoded("what", what)))
 
     def stop(self) -> None:
-        """Be unreachable: every call raises ConnectError, also those that wait.
+        """Be unreachable: every call raises ConnectError, even a call that waits.
 
-        Nothing is renewed any more, so holds are lost with their leases; on_trouble is called
-        before.
+        No hold is renewed any longer, so holds are lost with their leases; on_trouble is
+        called before.
         """
         with self._space:
             self._space.stop()
@@ -144,7 +145,7 @@ class MemoryClient(Client):
             self._notices_here().listen()
 
     def _hear(self) -> None:
-        """Log no trouble unless the program asks for it: no time goes on without a reason."""
+        """Log no trouble unless the program asks for it: no time passes without a reason."""
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

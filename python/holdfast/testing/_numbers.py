@@ -117,7 +117,7 @@ class Numbers:
         self._watches: dict[tuple[bytes, Rule], tuple[collections.deque[float], list[float]]] = {}
 
     def tally(self, name: bytes, choice: int) -> Tally:
-        """Give the tally of a lock with that name."""
+        """Return the tally of a lock with that name."""
         by_name = self.by_name if choice == _holdfast.HF_DEFAULT else choice == _holdfast.HF_ON
         if not by_name:
             return self.rest

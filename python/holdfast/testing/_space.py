@@ -166,7 +166,7 @@ class Space:
         self._catch_up()
 
     def wake(self) -> None:
-        """Let everybody who sleeps look again."""
+        """Let every sleeping thread look again."""
         self._changed.notify_all()
 
     def tick(self) -> None:
@@ -187,15 +187,15 @@ class Space:
     # ----------------------------------------------------------------- Names
 
     def key(self, name: bytes) -> Key | None:
-        """Give the state of a name that is held."""
+        """Return the state of a name that is held."""
         return self._keys.get(name)
 
     def key_made(self, name: bytes) -> Key:
-        """Give the state of a name; make it if it is free."""
+        """Return the state of a name; make it if it is free."""
         return self._keys.setdefault(name, Key(self, name))
 
     def names(self) -> list[bytes]:
-        """Give the names that are held."""
+        """Return the names that are held."""
         return list(self._keys)
 
     def drop(self, name: bytes) -> None:
@@ -208,11 +208,11 @@ class Space:
         return grant is not None and grant.fence == fence
 
     def outcome(self, name: bytes) -> Record | None:
-        """Give what callers are told of the call of that name."""
+        """Return what callers are told of the call of that name."""
         return self.calls.outcome(name, self.now)
 
     def wall(self) -> int:
-        """Give the time of day, milliseconds."""
+        """Return the time of day, milliseconds."""
         return time.time_ns() // 1_000_000 + int(self._ahead)
 
     def end_call(self, name: bytes, mine: Record, live: bool) -> bool | None:
@@ -230,13 +230,13 @@ class Space:
                 waiter.get(record)
 
     def next_fence(self) -> int:
-        """Give a fence above all others: as with Redis, the time in microseconds."""
+        """Return a fence above all others: as with Redis, the time in microseconds."""
         ahead = int(self._ahead * 1000)
         self._fence = max(self._fence + 1, time.time_ns() // 1000 + ahead)
         return self._fence
 
     def holds(self, name: bytes) -> Iterator[Hold]:
-        """Give the clients' holds of a name."""
+        """Return the clients' holds of a name."""
         for client in list(self._clients):
             for hold in list(client.holds.values()):
                 if hold.key.name == name:
@@ -253,7 +253,7 @@ class Space:
             self.end_call(*self.undone.pop(0))
 
     def stop(self) -> None:
-        """Be unreachable: who waits is told."""
+        """Be unreachable: the waiters learn of it."""
         self.reachable = False
         for key in list(self._keys.values()):
             for waiter in list(key.queue):
@@ -285,7 +285,7 @@ class Grant(Timer):
         self.key.space.schedule(self, ends)
 
     def stands(self) -> bool:
-        """Say whether the server still has it."""
+        """Return whether the server still has it."""
         return self.key.grants.get(self.id) is self
 
     def fire(self) -> None:
@@ -294,7 +294,7 @@ class Grant(Timer):
 
 
 class Key:
-    """A name, its holders, and who waits for it."""
+    """A name, its holders, and its waiters."""
 
     def __init__(self, space: Space, name: bytes) -> None:
         """Begin free."""
@@ -315,14 +315,14 @@ class Key:
         return self.exclusive or shared
 
     def outer(self, lock: Lock, owner: bytes) -> Grant | None:
-        """Give the hold in which that owner's would nest."""
+        """Return the hold in which that owner's would nest."""
         holder = self.exclusive
         if holder is not None:
             return holder if holder.owner == owner and lock.nests(owner) else None
         return lock.live(owner) if lock.shared else None
 
     def admits(self, waiter: Waiter) -> bool:
-        """Say whether that one may have it now, for all who hold it or came before."""
+        """Return whether that one may have it now, for all who hold it or came before."""
         lock = waiter.lock
         if not self.grants or self.outer(lock, waiter.owner) is not None:
             return True
@@ -333,7 +333,7 @@ class Key:
         return lock.shared and self.exclusive is None and first and few
 
     def deadlocks(self, lock: Lock, owner: bytes) -> bool:
-        """Say whether that owner would wait for its own shared hold."""
+        """Return whether that owner would wait for its own shared hold."""
         outer = lock.live(owner) if self.exclusive is None else None
         return outer is not None and (not lock.shared or lock.weight > outer.weight)
 
@@ -430,15 +430,15 @@ class Client:
             raise error(_holdfast.HF_ECLOSED, "the client is closed")
 
     def owner(self, kind: str, serial: int) -> bytes:
-        """Give the owner that stands for a thread, a task or one acquire."""
+        """Return the owner that stands for a thread, a task or one acquire."""
         return f"{self.id}:{kind}{serial or thread_serial()}".encode()
 
     def own(self) -> bytes:
-        """Give an owner for one acquire."""
+        """Return an owner for one acquire."""
         return self.owner("o", next(_serials))
 
     def descriptor(self) -> int:
-        """Give the descriptor that tells of completions, and let time go on."""
+        """Return the descriptor that tells of completions, and let time go on."""
         if self.fd < 0:
             self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self.space.tick()
@@ -460,7 +460,7 @@ class Client:
         return _NOTHING
 
     def renewal_fails(self, number: int) -> None:
-        """Tell of trouble, with the first of them."""
+        """Report trouble, with the first of them."""
         first = not self.failing
         self.failing.add(number)
         if not first:
@@ -474,7 +474,7 @@ class Client:
         self._tell_trouble(_holdfast.HF_ECONNECT, message, len(ends), round(left))
 
     def renewal_works(self, number: int) -> None:
-        """Tell that the trouble is over, with the last of them."""
+        """Report the end of the trouble, with the last of them."""
         self.failing.discard(number)
         if self._trouble_at is None or self.failing:
             return
@@ -577,7 +577,7 @@ class Lock:
         return ""
 
     def nests(self, owner: bytes) -> bool:
-        """Say whether it may nest: the client's own owners only in what they still hold."""
+        """Return whether it may nest: the client's own owners only in what they still hold."""
         holds = self.client.holds.values()
         return self.reentrant and (
             not owner.startswith(f"{self.client.id}:".encode())
@@ -588,7 +588,7 @@ class Lock:
         )
 
     def live(self, owner: bytes) -> Grant | None:
-        """Give a hold of this client that the owner still has, if the lock is reentrant."""
+        """Return a hold of this client that the owner still has, if the lock is reentrant."""
         holds = self.client.holds.values() if self.reentrant else ()
         return next(
             (
@@ -603,7 +603,7 @@ class Lock:
         )
 
     def chosen(self, owner: bytes | None, by_thread: bool) -> tuple[bytes, Holder]:
-        """Give the owner of a call, and the holder whose stack its hold is on."""
+        """Return the owner of a call, and the holder whose stack its hold is on."""
         owner = owner if owner is not None else self.owner
         if owner is not None:
             return owner, (self.name, owner, self.shared)
@@ -619,7 +619,7 @@ _threads = threading.local()
 
 
 def thread_serial() -> int:
-    """Give the number of the calling thread."""
+    """Return the number of the calling thread."""
     if not hasattr(_threads, "serial"):
         _threads.serial = next(_serials)
     serial: int = _threads.serial
@@ -693,7 +693,7 @@ class Waiter(Timer):
             key.serve()  # it may be the first now, beside others
 
     def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int, int]:
-        """Give the owner, note, mode, permits, how long it has waited and may wait, and weight."""
+        """Return the owner, note, mode, permits, the times waited and allowed, and weight."""
         until = self._timeout + self.lock.ahead
         timeout = _holdfast.HF_FOREVER if until == math.inf else round(until)
         waited = math.floor(now - self.place)
@@ -754,7 +754,7 @@ class Waiter(Timer):
         client.space.wake()
 
     def detail(self, at: int = 0) -> int:
-        """Say how many replicas had it, or else which of several locks this is."""
+        """Return how many replicas had it, or else which of several locks this is."""
         replicas = self.lock.client.space.replicas or 0
         return replicas if self.status == _holdfast.HF_EREPLICAS else at
 
@@ -799,7 +799,7 @@ class Waiter(Timer):
 class Hold(Timer):
     """What a client knows of one hold."""
 
-    record: Record | None = None  # of a call: what is known of it, if this holds nothing
+    record: Record | None = None  # of a call: its record, if this holds nothing
     asked = Asked(False, None)
     begun = False  # was the call marked?
     thread = 0  # that acquired it
@@ -846,7 +846,7 @@ class Hold(Timer):
         return [each for each in holds if each.key is self.key and each.owner == self.owner]
 
     def stands(self) -> bool:
-        """Say whether it is held, for all that the client knows."""
+        """Return whether it is held, for all that the client knows."""
         return self.state == _holdfast.HF_STATE_HELD
 
     # --------------------------------------------------------------- Renewal
@@ -860,7 +860,7 @@ class Hold(Timer):
         return self._renew and self.deadline < self.ends_by
 
     def at_risk(self) -> bool:
-        """Say whether it is lost unless it is renewed."""
+        """Return whether it is lost unless it is renewed."""
         return self.stands() and self._renews() and self.deadline < math.inf
 
     def plan(self) -> None:
@@ -907,7 +907,7 @@ class Hold(Timer):
         self.plan()
 
     def known(self) -> bool:
-        """Say whether the server has it."""
+        """Return whether the server has it."""
         return self.grant.stands()
 
     # ------------------------------------------------------------------- End
@@ -917,7 +917,7 @@ class Hold(Timer):
         self._least = duration
 
     def least_left(self) -> int:
-        """Give the time for which a release keeps the lock."""
+        """Return the time for which a release keeps the lock."""
         left = self._since + self._least - self.space.now if self._least else 0
         return max(0, math.ceil(left)) if self.stands() else 0
 
@@ -939,7 +939,7 @@ class Hold(Timer):
                 other.take_away()
 
     def why(self) -> str:
-        """Say why it is lost."""
+        """Return why it is lost."""
         if self.cause == _holdfast.HF_CAUSE_GONE:
             return UNKNOWN
         if self.cause == _holdfast.HF_CAUSE_UNREACHABLE:

@@ -34,11 +34,11 @@ class Struck(NamedTuple):
     name: str | bytes
     """The lock's name."""
     fence: int
-    """The fence of the hold that it struck; 0: it struck none."""
+    """The fence of the hold that it struck; 0: it struck no hold."""
 
 
 class Trouble:
-    """What trouble() makes of a client; `made` has what it made, in its order."""
+    """The client that trouble() makes; `made` lists the trouble that it made, in its order."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Trouble:
             tell(self._client._url, f"CLIENT PAUSE {int(_OUTAGE * 1000)} ALL")
 
     def _after(self, lock: Lock, kind: Kind | None, wait: float, handle: _holdfast.Hold) -> float:
-        """Strike the hold; give the seconds for which its caller waits, or raise."""
+        """Strike the hold; return the seconds for which its caller waits, or raise."""
         core = lock._core
         if kind in (None, "outage") or core.hf_hold_result(handle) is not None:
             return 0.0
@@ -109,7 +109,7 @@ class Trouble:
         other = self._client.lock(lock.name, owner="trouble", reentrant=False)
         other.force_release(fence)
         try:
-            if stolen:  # a holder that was paused does not know yet
+            if stolen:  # a holder that was paused does not know it yet
                 with other.hold(_SOON) as hold:
                     if self._on_stolen is not None:
                         self._on_stolen(lock.name, hold.fence)
@@ -121,7 +121,7 @@ class Trouble:
             each.join()
 
     def __repr__(self) -> str:
-        """Say the seed, with which the same trouble comes again, and what was made."""
+        """Show the seed, which makes the same trouble again, and the trouble that was made."""
         return f"<holdfast.testing.Trouble seed={self.seed} made={self.made}>"
 
 
@@ -150,7 +150,7 @@ def trouble(
     on_stolen  Called with the lock's name and the greater fence while the other holder has it: let
                it write to the resource.
 
-    The block waits for the end of what it began.
+    The block waits for the end of the trouble that it began.
     """
     made = Trouble(client, seed, chance, kinds, on_stolen)
 

@@ -10,7 +10,7 @@
         write(request.hold.fence)
 
 `HOLDFAST` has the URL, and the other arguments of holdfast.connect() in capitals, such as
-CONNECT_TIMEOUT. LAZY is True by default: the site starts also while the server is down. Instead of
+CONNECT_TIMEOUT. LAZY is True by default: the site can start while the server is down. Instead of
 them, CLIENT is a function that makes the client, or its dotted name: for tests,
 {"CLIENT": "holdfast.testing.MemoryClient"}.
 """
@@ -85,16 +85,16 @@ _clients: dict[str, holdfast.Client] = {}  # at most one
 
 
 def get_client() -> holdfast.Client:
-    """Give the client of settings.HOLDFAST, made at the first call.
+    """Return the client of settings.HOLDFAST, made at the first call.
 
-    After a fork it opens connections of its own. It need not be closed: at the end of the
-    process it gives back what it holds. Raises ImproperlyConfigured if the setting is wrong.
+    After a fork it opens connections of its own. It need not be closed: at the end of
+    the process it releases its holds. Raises ImproperlyConfigured if the setting is wrong.
     """
     return remembered(_clients, "client", connect)
 
 
 def connect(sending: bool = True) -> holdfast.Client:
-    """Open a client as settings.HOLDFAST says; without sending, as if LAZY were True."""
+    """Open a client by settings.HOLDFAST; without sending, as if LAZY were True."""
     given = getattr(settings, "HOLDFAST", None)
     if not isinstance(given, Mapping) or not given.keys() & {"URL", "CLIENT"}:
         raise ImproperlyConfigured(
@@ -240,7 +240,7 @@ class _All(set[str]):
 
 
 class _Refusal:
-    """The answer of a view that could not have its lock."""
+    """The answer of a view that could not get its lock."""
 
     def __init__(self, busy: Busy, retry_after: int) -> None:
         if not callable(busy) and not 400 <= busy <= 599:
@@ -266,7 +266,7 @@ class _Refusal:
         return answer
 
 
-# What Django answers with 4xx.
+# The exceptions that Django answers with 4xx.
 _ANSWERED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)
 
 
@@ -281,8 +281,8 @@ def idempotent_view(
         def pay(request): ...
 
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
-    scope        A function of the request that says whose key it is, such as the user's id: two
-                 users may send the same key.
+    scope        A function of the request that returns the owner of the key, such as the user's
+                 id: two users may send the same key.
     required     Answer 400 to a request without a key, as by default; else it runs as any other.
     ttl          For how long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.
@@ -290,10 +290,10 @@ def idempotent_view(
     options      As for Client.lock(), which may be given by name too.
 
     A repeated request gets the status, the body and the content type of the first one's answer,
-    with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
-    another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
-    409 until it is settled; so it is after an answer that is streamed. Http404,
-    PermissionDenied and what else Django answers with 4xx are answers. If the server of the lock
+    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422
+    if it is another request. After an exception, an answer of 5xx, or an answer that is streamed,
+    the outcome is unknown: the answer is 409 until it is settled. Http404, PermissionDenied
+    and other exceptions that Django answers with 4xx are answers. If the server of the lock
     is away, nothing runs: 503.
 
     Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
@@ -381,7 +381,7 @@ def idempotent_view(
 
 
 def _body(request: HttpRequest) -> bytes:
-    """Give the body, or the parts of a form that was parsed already, as by the check of CSRF."""
+    """Return the body, or the parts of a form that was parsed already, as by the check of CSRF."""
     try:
         body: bytes = request.body
     except RawPostDataException:
@@ -398,7 +398,7 @@ def _body(request: HttpRequest) -> bytes:
 
 
 def _answered(response: Any) -> Answer | None:
-    """Give the view's answer, complete; None if it is streamed."""
+    """Return the view's answer, complete; None if it is streamed."""
     if response.streaming:
         return None
     if callable(getattr(response, "render", None)):

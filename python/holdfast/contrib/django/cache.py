@@ -9,9 +9,9 @@
 
     with cache.lock("report", timeout=60): ...
 
-All else is django_redis.cache.RedisCache. The lock connects as the cache does, has the methods of
-redis-py's Lock and the same key, and excludes processes that still use django-redis's own:
-holdfast.compat.redis has the differences.
+Everything else is django_redis.cache.RedisCache. The lock connects as the cache does, has the
+methods of redis-py's Lock and the same key, and excludes processes that still use django-redis's
+own: holdfast.compat.redis has the differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model field that refuses what a holder writes too late.
+"""A model field that refuses the writes of a late holder.
 
 class Item(models.Model):
     stock = models.IntegerField()
@@ -33,7 +33,7 @@ class FenceField(models.BigIntegerField):
         found.save()
 
     save() and delete() raise StaleFence if the row has a greater fence, in the same statement
-    that writes. Also with update_fields, which then need not name the fence.
+    that writes. update_fields need not name the fence.
 
     Read the row with select_for_update() in the same transaction: then no late holder can write
     between your read and your save. update() of a QuerySet, bulk_update() and raw SQL are not
@@ -53,7 +53,7 @@ class FenceField(models.BigIntegerField):
             return  # each model that inherits the field gets a copy
         inherited = cls._do_update
 
-        # Django's own method, which its documentation does not have: only this adds a condition
+        # Django's own method, which is not documented: only this adds a condition
         # to the statement that writes.
         @functools.wraps(inherited)
         def _do_update(
