@@ -1,16 +1,16 @@
 package io.holdfast;
 
-/** How a call that is made once is counted, in {@link LockStats}. */
+/** The outcomes by which a call that is made once is counted, in {@link LockStats}. */
 public enum CallOutcome {
     /** Its result is kept. */
     DONE,
     /** Its error is kept. */
     FAILED,
-    /** It began, and it is unknown how it ended. */
+    /** The call began, and it is unknown how it ended. */
     UNKNOWN,
-    /** It was not made, and may be made by the next caller. */
+    /** The call was not made, and the next caller may make it. */
     RETRY,
-    /** It was made with other arguments, or in the other mode. */
+    /** The call was made with other arguments, or in the other mode. */
     MISMATCH,
     /** Its result or error was not kept, or not at once: {@link ResultNotKeptException}. */
     UNKEPT

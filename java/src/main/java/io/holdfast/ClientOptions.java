@@ -82,8 +82,8 @@ public final class ClientOptions {
 
     /**
      * How long the server remembers the last fence of a lock that is free; by default a day.
-     * It is one small key for each lock name. Forgotten, a fence still grows with the server's
-     * clock.
+     * It is one small key for each lock name. After that time, a fence still grows with the
+     * server's clock.
      *
      * @param life a second or more; rounded up to milliseconds
      * @return new options
@@ -122,8 +122,8 @@ public final class ClientOptions {
     }
 
     /**
-     * Where futures are completed, and where their dependent actions and those of {@link
-     * Hold#onLost} run. If the executor refuses an action, the client's own threads run it.
+     * The executor that completes futures, and runs their dependent actions and those
+     * of {@link Hold#onLost}. If the executor refuses an action, the client's own threads run it.
      *
      * @param executor it runs actions on threads of its own, never on the thread that gives them to
      *     it; by default a few daemon threads of the client, which start when they are
@@ -139,7 +139,7 @@ public final class ClientOptions {
      * Whether {@link Holdfast#connect(String, ClientOptions)} only checks the URL, and the first
      * call connects, within its own time limit. So a program can start while its Redis is down.
      *
-     * @param lazy by default as the URL says, or else false
+     * @param lazy by default the value of the URL, or else false
      * @return new options
      */
     public ClientOptions lazy(boolean lazy) {
@@ -147,9 +147,9 @@ public final class ClientOptions {
     }
 
     /**
-     * The alarm: as soon as that many acquires of one lock have timed out within the window, a warning
-     * is logged, and {@link #onAlarm} is called; once in a window for each lock. So a holder that is
-     * stuck is noticed where many wait for it.
+     * The alarm: as soon as that many acquires of one lock have timed out within the window, a
+     * warning is logged, and {@link #onAlarm} is called; once in a window for each lock. So a
+     * holder that is stuck is noticed where many callers wait for it.
      *
      * @param timeouts 1 or more; by default there is no alarm
      * @param window positive; rounded up to milliseconds; it is kept to an eighth
@@ -167,8 +167,8 @@ public final class ClientOptions {
     }
 
     /**
-     * What is called with each alarm, also with that of a lock with {@linkplain LockOptions#alarm
-     * its own}. The executor runs it.
+     * The action for each alarm, even of a lock with {@linkplain LockOptions#alarm its own alarm}.
+     * The executor runs it.
      *
      * @param action by default there is none, and the alarm is only logged
      * @return new options
@@ -183,9 +183,9 @@ public final class ClientOptions {
     }
 
     /**
-     * What is called when renewals begin to fail, before any hold is lost; when they work again; and
-     * with each failover. The executor runs it. The logger {@code io.holdfast} has the same as
-     * warnings, also without an action.
+     * The action when renewals begin to fail, before any hold is lost; when they work again; and
+     * with each failover. The executor runs it. The logger {@code io.holdfast} has the same
+     * as warnings, even without an action.
      *
      * @param action by default there is none, and trouble is only logged
      * @return new options
@@ -207,7 +207,7 @@ public final class ClientOptions {
     }
 
     /**
-     * Whether each lock's name is counted apart in {@link HoldfastClient#stats()}.
+     * Whether each lock's name is counted separately in {@link HoldfastClient#stats()}.
      *
      * @param count false by default; {@link LockOptions#countName} overrides it
      * @return new options
@@ -217,13 +217,13 @@ public final class ClientOptions {
     }
 
     /**
-     * How many names may be counted apart. Further ones are counted together, so that a name for
-     * each order does not fill the memory.
+     * How many names may be counted separately. Further names are counted together, so that a name
+     * for each order does not fill the memory.
      *
      * @param most 1 to 10000; by default 100
      * @return new options
      * @throws IllegalArgumentException if it is not positive; {@link Holdfast#connect(String,
-     *     ClientOptions)} refuses one above 10000
+     *     ClientOptions)} refuses a number above 10000
      */
     public ClientOptions namesMax(int most) {
         int value = positive(most, "names");

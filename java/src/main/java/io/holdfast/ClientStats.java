@@ -5,10 +5,10 @@ import java.util.Map;
 /**
  * A client's counts; see {@link HoldfastClient#stats()}.
  *
- * @param all of all locks together
- * @param names of the names that are counted apart ({@link LockOptions#countName}); of a name that is
- *     not UTF-8, the bytes that are not as {@code \\xff}
- * @param others of all other names together
+ * @param all the counts of all locks together
+ * @param names the counts of the names that are counted separately ({@link LockOptions#countName});
+ *     of a name that is not UTF-8, the bytes that are not as {@code \\xff}
+ * @param others the counts of all other names together
  * @param connections connections that were opened
  * @param reconnects the connections among them that replaced a broken one
  */

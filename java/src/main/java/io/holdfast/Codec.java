@@ -11,7 +11,7 @@ import java.util.function.Function;
  * <p>Do not decode with Java's serialization: every program that may write to the server could then
  * run code here.
  *
- * @param <T> what the results are
+ * @param <T> the type of the results
  */
 public interface Codec<T> {
     /** Bytes as they are. */
@@ -27,9 +27,9 @@ public interface Codec<T> {
     /**
      * The bytes of a result.
      *
-     * @param result what the call returned
+     * @param result the result of the call
      * @return at most 16 MiB
-     * @throws Exception if it has none; the caller of {@code once()} gets the exception
+     * @throws Exception if it has no bytes; the caller of {@code once()} gets the exception
      */
     byte[] encode(T result) throws Exception;
 
@@ -38,7 +38,7 @@ public interface Codec<T> {
      *
      * @param bytes what {@link #encode} made, here or elsewhere
      * @return the result
-     * @throws Exception if it is none; the caller of {@code once()} gets the exception
+     * @throws Exception if these are no result; the caller of {@code once()} gets the exception
      */
     T decode(byte[] bytes) throws Exception;
 
@@ -46,7 +46,7 @@ public interface Codec<T> {
      * A codec of two functions, such as {@code Codec.of(json::writeValueAsBytes, ...)} around a JSON
      * library.
      *
-     * @param <T> what the results are
+     * @param <T> the type of the results
      * @param encode makes the bytes of a result
      * @param decode makes the result of its bytes
      * @return the codec

@@ -1,6 +1,6 @@
 package io.holdfast;
 
-/** Why an acquire failed, in a way that says nothing of the lock. */
+/** Why an acquire failed without learning the state of the lock. */
 public enum FailureCause {
     /** The server was not reached. */
     UNREACHABLE,

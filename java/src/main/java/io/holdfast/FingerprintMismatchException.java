@@ -1,8 +1,8 @@
 package io.holdfast;
 
 /**
- * The call of this name was made with other arguments, or in the other mode. Nothing was done.
- * Another call takes another name.
+ * The call of this name was made with other arguments, or in the other mode. Nothing was
+ * done. Use another name for another call.
  */
 public final class FingerprintMismatchException extends HoldfastException {
     private static final long serialVersionUID = 1;

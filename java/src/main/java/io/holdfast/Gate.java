@@ -8,7 +8,8 @@ import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
 
 /**
- * Limits how many pass in any period, on all hosts together. {@link HoldfastClient#gate} makes it.
+ * Limits the number of passes in any period, on all hosts together. {@link HoldfastClient#gate}
+ * makes it.
  *
  * <pre>{@code
  * Gate geocoder = client.gate("geocoder", 10, Duration.ofMinutes(1));
@@ -22,17 +23,17 @@ import java.util.function.Function;
  * <p>Without numbers it follows the rate that {@link HoldfastClient#limit(String, long, Duration)}
  * has stored, and throws a {@link LimitDiffersException} if there is none.
  *
- * <p>A pass counts from the moment at which the server gave it, and nothing gives it back: not the
- * end of the caller, and not the close of the client. Each counts by itself, also of one thread.
+ * <p>A pass counts from the moment at which the server gave it, and nothing gives it back: not
+ * the end of the caller, and not the close of the client. Each pass counts, even of one thread.
  *
  * <p>If a method throws a {@link LockUnknownException} or another {@link HoldfastException}, the
  * caller has not passed. The server may then count a pass that no caller took until that is undone,
- * but never one too few. Any thread may call every method; a virtual one parks.
+ * but never one too few. Any thread may call every method; a virtual thread parks.
  */
 public final class Gate {
     // A pass is a shared hold of its own owner. It ends with its lease, which is the time.
     private final HoldfastLock lock;
-    /** Null: the stored rate counts. */
+    /** Null: the stored rate applies. */
     private final LockLimit rate;
 
     private final long weight;
@@ -60,13 +61,13 @@ public final class Gate {
     }
 
     /**
-     * The same gate, of whose passes each call takes several. Sends nothing.
+     * The same gate, but each call takes several of its passes. Sends nothing.
      *
      * <pre>{@code
      * geocoder.weight(3).enter(); // three of the ten
      * }</pre>
      *
-     * @param weight 1, or up to the limit; no call passes a heavier one that waits
+     * @param weight 1, or up to the limit; no call passes a heavier call that waits
      * @return a gate
      * @throws IllegalArgumentException if the weight is wrong
      */
@@ -92,7 +93,7 @@ public final class Gate {
      * Passes, or waits for a pass in one queue with all other callers.
      *
      * @param timeout how long to wait; zero tries once
-     * @throws GateFullException if there was none in time
+     * @throws GateFullException if no pass was free in time
      * @throws InterruptedException if the thread is interrupted before it has passed
      * @throws IllegalArgumentException if the timeout is negative
      * @throws LockUnknownException if the answer was lost: you have not passed
@@ -154,7 +155,7 @@ public final class Gate {
 
     /**
      * Starts to pass, and waits for that without a thread. Cancelling the future, or ending it in
-     * another way, gives it up: a pass that it had got at that moment is given back.
+     * another way, gives the pass up: a pass that it got at that moment is given back.
      *
      * @param timeout how long to wait; zero tries once
      * @return whether the caller has passed; or the exceptions of {@link #tryEnter()}
@@ -226,7 +227,7 @@ public final class Gate {
     private static void spend(Hold hold, Duration timeout) {
         try {
             if (!timeout.isZero()) {
-                hold.renew(); // what came by waiting has not its whole lease yet
+                hold.renew(); // a hold that was waited for does not have its whole lease yet
             }
             hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
         } catch (RuntimeException | Error e) {

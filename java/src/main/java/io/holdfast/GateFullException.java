@@ -28,7 +28,7 @@ public final class GateFullException extends LockTimeoutException {
     /**
      * How long until the next pass is free, if no other caller takes it.
      *
-     * @return zero if one became free meanwhile
+     * @return zero if a pass became free meanwhile
      */
     public Duration retryAfter() {
         return retryAfter;

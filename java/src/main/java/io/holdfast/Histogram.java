@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.stream.LongStream;
 
 /**
- * How long things took.
+ * Durations, in buckets.
  *
- * @param counts how many times each bucket has: those of {@link #BOUNDS}, and a last one for all
- *     times above
+ * @param counts the number of durations in each bucket: those of {@link #BOUNDS}, and a last one
+ *     for all times above
  * @param sum the sum of the times
  */
 public record Histogram(List<Long> counts, Duration sum) {
     /**
-     * Up to what time each bucket but the last goes: 64 microseconds, and each twice as much as the
-     * one before, up to 2147 seconds.
+     * The upper bound of each bucket but the last: 64 microseconds, and each twice the bound before
+     * it, up to 2147 seconds.
      */
     public static final List<Duration> BOUNDS =
             LongStream.range(0, Core.HF_BUCKETS - 1)
@@ -23,7 +23,7 @@ public record Histogram(List<Long> counts, Duration sum) {
                     .toList();
 
     /**
-     * How many times were measured.
+     * The number of durations that were measured.
      *
      * @return the sum of the counts
      */

@@ -111,8 +111,8 @@ public interface Hold extends AutoCloseable {
     void extend(Duration duration);
 
     /**
-     * Leaves the lock held for that long from now on: no other owner gets it, whatever becomes of this
-     * process, and then it ends by itself. Here the hold ends without being released: nothing
+     * Leaves the lock held for that long from now on: no other owner gets it, even if this process
+     * dies, and then it ends by itself. Here the hold ends without being released: nothing
      * renews it, and it cannot be released. For work that must not be done again too soon. An owner
      * that was named and acquires again may nest in it, unless its lock is not reentrant.
      *
@@ -129,11 +129,11 @@ public interface Hold extends AutoCloseable {
 
     /**
      * Makes a release keep the lock for the rest of that time, counted from the acquire: {@link
-     * #release()}, {@link #releaseAsync()} and {@link #close()}, also when a block throws, leave it
-     * held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. A release
-     * that fails ends the hold all the same: the lock is kept only if the server got the request. Where
-     * it must be kept after an outage, call {@link #keep(Duration)} until it succeeds, and then close.
-     * Sends nothing; a later call replaces this one.
+     * #release()}, {@link #releaseAsync()} and {@link #close()}, even when a block throws, leave
+     * it held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. A
+     * release that fails ends the hold all the same: the lock is kept only if the server got the
+     * request. Where it must be kept after an outage, call {@link #keep(Duration)} until it
+     * succeeds, and then close. Sends nothing; a later call replaces this one.
      *
      * <pre>{@code
      * try (Hold hold = lock.acquire(Duration.ZERO)) {
@@ -177,8 +177,8 @@ public interface Hold extends AutoCloseable {
      * @return the token
      * @throws LockNotHeldException if it was released before
      * @throws LockLostException if it was lost before
-     * @throws LockUnknownException if the answer was lost, or that of an earlier {@link
-     *     #keep(Duration)}; it is held as before
+     * @throws LockUnknownException if the answer was lost, or the answer to an earlier
+     *     {@link #keep(Duration)}; it is held as before
      * @throws UnsupportedException if the client has several masters; it is held as before
      * @throws HoldfastException if the server could not be asked; it is held as before
      * @throws ClosedException if the client is closed

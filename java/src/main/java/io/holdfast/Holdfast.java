@@ -6,7 +6,9 @@ import java.util.regex.Pattern;
 
 /** The entry point: {@link #connect(String)} opens a client. */
 public final class Holdfast {
-    /** Of a name: what means something in it, and the h of ":hf1:q", how a lock's own keys end. */
+    /**
+     * The characters with a meaning in a name, and the h of ":hf1:q", the end of a lock's own keys.
+     */
     private static final Pattern SPECIAL = Pattern.compile("[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))");
 
     private Holdfast() {}
@@ -31,7 +33,7 @@ public final class Holdfast {
      *     {@code tls_key}, and {@code tls_verify=off}; and the {@link ClientOptions} {@code
      *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code client_name},
      *     {@code lazy=on}, {@code fence_life}; {@code replicas}, the default of {@link
-     *     LockOptions#replicas}; and of several masters {@code quarantine}
+     *     LockOptions#replicas}; and for several masters {@code quarantine}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old
@@ -64,9 +66,9 @@ public final class Holdfast {
      * client.lock("report:" + Holdfast.quote("a}b"))
      * }</pre>
      *
-     * <p>A name may not have a <code>}</code> without a <code>{tag}</code>, nor end like a lock's own
-     * keys, as in {@code :hf1:q}. This percent-encodes what could do that, and nothing else;
-     * different texts stay different.
+     * <p>A name may not have a <code>}</code> without a <code>{tag}</code>, nor end like a lock's
+     * own keys, as in {@code :hf1:q}. This percent-encodes only the characters that could do
+     * that; different texts stay different.
      *
      * @param text any text
      * @return a part of a name

@@ -78,9 +78,9 @@ public interface HoldfastClient extends AutoCloseable {
      * Walks over all locks with such names, on all nodes of a cluster, by SCAN, at the {@link
      * #DEFAULT_RATE}. Sends nothing yet.
      *
-     * <p>It lists each lock once that is held or waited for all the while; of other libraries'
-     * locks those for which a client of Holdfast waits, and Redisson's. The user needs the
-     * permission for SCAN.
+     * <p>It lists each lock once that is held or waited for during the whole walk; of other
+     * libraries' locks those for which a client of Holdfast waits, and Redisson's. The user needs
+     * the permission for SCAN.
      *
      * @param pattern as in Redis's KEYS: {@code *}, {@code ?}, {@code [a-z]}, {@code [^a]}, and a
      *     backslash before a special character
@@ -105,13 +105,13 @@ public interface HoldfastClient extends AutoCloseable {
     Locks locks(String pattern, int rate);
 
     /**
-     * A gate, which limits how many pass in any period. Sends nothing. Give all gates of one name the
-     * same limit and time; or store them, once, and ask for {@link #gate(String)}.
+     * A gate, which limits the number of passes in any period. Sends nothing. Give all gates of
+     * one name the same limit and time; or store them, once, and use {@link #gate(String)}.
      *
      * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
      *     {@linkplain HoldfastLock#shared() shared} for that long; an exclusive holder of the lock
      *     keeps the gate shut
-     * @param limit how many passes, 1 to 9999999999
+     * @param limit the number of passes, 1 to 9999999999
      * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
      * @return a gate
      * @throws IllegalArgumentException if the name, the limit or the time is wrong
@@ -135,13 +135,13 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Stores with the name how many permits it has, on all hosts. From then on a {@linkplain
-     * HoldfastLock#shared() shared} lock with another number throws a {@link LimitDiffersException},
-     * and one without {@code permits} follows the stored number. A change ends no hold; waiters
-     * follow it at once.
+     * Stores with the name the number of its permits, for all hosts. From then on a {@linkplain
+     * HoldfastLock#shared() shared} lock with another number throws a {@link
+     * LimitDiffersException}, and a lock without {@code permits} follows the stored number. A
+     * change ends no hold; waiters follow it at once.
      *
      * @param name see {@link #lock(String)}
-     * @param permits 1 to 9999999999; 0 takes the limit away
+     * @param permits 1 to 9999999999; 0 removes the limit
      * @return what was stored before; empty: no limit
      * @throws IllegalArgumentException if the name or the number is wrong
      * @throws LockUnknownException if the answer was lost
@@ -183,18 +183,18 @@ public interface HoldfastClient extends AutoCloseable {
     Optional<LockLimit> limit(String name, LockLimit limit);
 
     /**
-     * Does something once, however many want its result, and waits without limit: {@link
+     * Makes a call once for all its callers, and waits without limit: {@link
      * HoldfastLock#once} of the lock with this name and the default options.
      *
      * <pre>{@code
      * String rate = client.once("rate:EUR", Duration.ofMinutes(1), Codec.UTF_8, () -> vendor.rate("EUR"));
      * }</pre>
      *
-     * @param <T> what the result is
-     * @param name what is done; see {@link #lock(String)}
+     * @param <T> the type of the result
+     * @param name the name of the call; see {@link #lock(String)}
      * @param ttl for how long the result stays; at least 10 seconds
      * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
-     * @param call what is done
+     * @param call the call
      * @return the result
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws Exception what the call or the codec throws, and the exceptions of that method
@@ -207,11 +207,11 @@ public interface HoldfastClient extends AutoCloseable {
     /**
      * {@link #once once()} without a thread that waits; see {@link HoldfastLock#onceAsync}.
      *
-     * @param <T> what the result is
-     * @param name what is done; see {@link #lock(String)}
+     * @param <T> the type of the result
+     * @param name the name of the call; see {@link #lock(String)}
      * @param ttl for how long the result stays; at least 10 seconds
      * @param codec makes the bytes of the result, and the result of the bytes
-     * @param call starts what is done
+     * @param call starts the call
      * @return the result
      */
     default <T> CompletableFuture<T> onceAsync(
@@ -223,12 +223,13 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Does something once, with options: {@link HoldfastLock#once(OnceOptions, Callable)}.
+     * Makes a call once for all its callers, with options: {@link HoldfastLock#once(OnceOptions,
+     * Callable)}.
      *
-     * @param <T> what the result is
-     * @param name what is done; see {@link #lock(String)}
-     * @param options how it is done
-     * @param call what is done
+     * @param <T> the type of the result
+     * @param name the name of the call; see {@link #lock(String)}
+     * @param options how the call is made
+     * @param call the call
      * @return the result
      * @throws Exception what the call throws, and the exceptions of that method
      */
@@ -240,10 +241,10 @@ public interface HoldfastClient extends AutoCloseable {
     /**
      * {@link #once(String, OnceOptions, Callable)} without a thread that waits.
      *
-     * @param <T> what the result is
-     * @param name what is done; see {@link #lock(String)}
-     * @param options how it is done
-     * @param call starts what is done
+     * @param <T> the type of the result
+     * @param name the name of the call; see {@link #lock(String)}
+     * @param options how the call is made
+     * @param call starts the call
      * @return the result
      */
     default <T> CompletableFuture<T> onceAsync(
@@ -254,21 +255,21 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * What the server knows of the call of this name: {@link HoldfastLock#onceResult()}.
+     * The server's record of the call of this name: {@link HoldfastLock#onceResult()}.
      *
-     * @param name what is done
-     * @return empty if it knows nothing
+     * @param name the name of the call
+     * @return empty if there is no record
      */
     default Optional<Outcome> onceResult(String name) {
         return lock(name).onceResult();
     }
 
     /**
-     * Looks at the call of this name, and forgets all about it: the next caller makes it.
+     * Reads the record of the call of this name, and forgets it: the next caller makes the call.
      *
-     * @param name what is done
-     * @param force also while it is in progress: its hold ends
-     * @return whether there was something to forget
+     * @param name the name of the call
+     * @param force also forget a call that is in progress: its hold ends
+     * @return whether there was a record to forget
      */
     default boolean onceForget(String name, boolean force) {
         Optional<Outcome> outcome = onceResult(name);
@@ -319,18 +320,18 @@ public interface HoldfastClient extends AutoCloseable {
 
     /**
      * Work that one of all callers does in a period, for a scheduler that runs on every host. The
-     * one whose turn it is does it, and then the lock refuses for the rest of the period, as {@link
-     * Hold#keep(Duration)}. A run that throws passes the turn on: the next call does the work. So
-     * does a process that dies, when its lease ends. Two calls of one thread exclude each other
-     * too.
+     * caller whose turn it is does it, and then the lock stays held for the rest of the period, as
+     * {@link Hold#keep(Duration)}. A run that throws passes the turn on: the next call does the
+     * work. So does a process that dies, when its lease ends. Two calls of one thread exclude each
+     * other too.
      *
      * @param <T> the result
      * @param name the lock's name; see {@link #lock(String)}
      * @param period counted from the start of the work; positive, up to 10 years
      * @param work what to do
-     * @return returns the result; empty, at once, if it is not its turn. Throws what the work
-     *     throws, and the exceptions of {@link HoldfastLock#acquire(Duration)} and {@link
-     *     Hold#keep(Duration)}
+     * @return returns the result; empty, at once, if it is not the caller's turn. Throws
+     *     the exceptions of the work, and the exceptions of {@link HoldfastLock#acquire(Duration)}
+     *     and {@link Hold#keep(Duration)}
      * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
      * @throws ClosedException if the client is closed
      */
@@ -346,7 +347,8 @@ public interface HoldfastClient extends AutoCloseable {
      * @param name the lock's name; see {@link #lock(String)}
      * @param period counted from the start of the work; positive, up to 10 years
      * @param work what to do
-     * @return the work; if its thread is interrupted, it stays so, and the work is not done
+     * @return the work; if its thread is interrupted, it stays interrupted, and the work is not
+     *     done
      * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
      * @throws ClosedException if the client is closed
      */
@@ -425,25 +427,25 @@ public interface HoldfastClient extends AutoCloseable {
     ClientStats stats();
 
     /**
-     * Asks every server whether it answers, in a Cluster each master: for a health check. Of
+     * Asks every server whether it answers, in a Cluster each master: for a health check. With
      * several masters a majority must answer; {@link #survey} shows each of them. Takes one connect
      * timeout for each server at most.
      *
      * @throws ConnectionFailedException if a server cannot be reached, or a majority of the masters
-     * @throws ServerException if one answers with an error
+     * @throws ServerException if a server answers with an error
      * @throws ClosedException if the client is closed
      */
     void ping();
 
     /**
-     * Looks at the settings of the servers that matter to locks. Writes nothing; what the user may
-     * not ask becomes a note.
+     * Checks the settings of the servers that matter to locks. Writes nothing; a setting that
+     * the user may not read becomes a note.
      *
      * @param name a lock's name, to see whether the user has the permissions for its keys; null:
-     *     this is not looked at
+     *     permissions are not checked
      * @return the findings, server by server
      * @throws ConnectionFailedException if a server cannot be reached
-     * @throws ServerException if one answers with an error
+     * @throws ServerException if a server answers with an error
      * @throws IllegalArgumentException if no lock may have that name
      * @throws ClosedException if the client is closed
      */

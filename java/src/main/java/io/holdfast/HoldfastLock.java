@@ -28,9 +28,9 @@ import java.util.function.Supplier;
  * the holds of that owner; those that are not {@linkplain LockOptions#reentrant reentrant} wait.
  *
  * <p>It is a {@link Lock} too: its methods nest in each other per thread, unless the {@link
- * LockOptions} say otherwise. {@link #unlock()} releases the newest acquire of {@link #lock()} and
- * {@link #tryLock()}, even through another lock object of this client and this name, if both are
- * {@link #shared()} or none is.
+ * LockOptions} exclude that. {@link #unlock()} releases the newest acquire of {@link #lock()} and
+ * {@link #tryLock()}, even through another lock object of this client and this name, if both
+ * are {@link #shared()} or neither is.
  *
  * <p>A thread that ends without {@link #unlock()} leaves a lock that no other thread can unlock,
  * and that is renewed until its {@link LockOptions#maxHold maxHold}. At the next garbage
@@ -45,34 +45,34 @@ import java.util.function.Supplier;
  *
  * <p>All methods that ask the server throw a {@link HoldfastException} if they cannot ask it, and a
  * {@link ClosedException} if the client is closed. Any thread may use a lock. A waiting thread
- * parks; a virtual one releases its carrier.
+ * parks; a virtual thread releases its carrier.
  */
 public interface HoldfastLock extends Lock {
     /**
-     * The same lock, held by many at once: readers, or as many as the {@link LockOptions#permits
-     * permits} of its options. Every call gives the same object. Sends nothing.
+     * The same lock for many holders at once: readers, or as many as the {@link LockOptions#permits
+     * permits} of its options. Every call returns the same object. Sends nothing.
      *
-     * <p>Its holds stand beside each other, and exclude those of the lock itself; each has its own
-     * fence, lease and loss. All wait in one queue, first come, first served.
+     * <p>Its holds stand beside each other, and exclude the holds of the lock itself; each has its
+     * own fence, lease and loss. All wait in one queue, first come, first served.
      *
-     * <p>A thread that has it by {@link #lock()}, either way, may {@code lock()} it shared again at
-     * once, and so may an {@link LockOptions#owner(String) owner}. To downgrade, lock it shared while
-     * holding it exclusively, and then unlock the exclusive hold: no other owner gets the lock in
-     * between. The other way round is refused with a {@link LockDeadlockException}, by {@code
-     * tryLock()} too: two such owners would wait for each other.
+     * <p>A thread that has the lock by {@link #lock()}, shared or not, may {@code lock()} it shared
+     * again at once, as may an {@link LockOptions#owner(String) owner}. To downgrade, lock it
+     * shared while holding it exclusively, and then unlock the exclusive hold: no other owner gets
+     * the lock in between. The other way round is refused with a {@link LockDeadlockException}, by
+     * {@code tryLock()} too: two such owners would wait for each other.
      *
      * @return a lock with the same options; of a shared one, itself
      */
     HoldfastLock shared();
 
     /**
-     * The same lock, whose holds take several of its {@link LockOptions#permits permits} each: {@code
-     * warehouse.shared(3)}. No acquire passes an earlier one, so a heavy one waits only for
-     * those before it, and light ones wait behind it. Every call with a weight gives the same object.
-     * Sends nothing.
+     * The same lock, whose holds take several of its {@link LockOptions#permits permits} each:
+     * {@code warehouse.shared(3)}. No acquire passes an earlier acquire, so a heavy one waits
+     * only for those before it, and light ones wait behind it. Every call with the same weight
+     * returns the same object. Sends nothing.
      *
-     * <p>A nested hold may be as heavy as the shared hold that it nests in at most; a heavier one is
-     * refused with a {@link LockDeadlockException}.
+     * <p>A nested hold may be as heavy as the shared hold that it nests in at most; a heavier
+     * acquire is refused with a {@link LockDeadlockException}.
      *
      * @param weight 1 to the permits
      * @return a lock with the same options and that weight
@@ -86,7 +86,7 @@ public interface HoldfastLock extends Lock {
      * java.util.concurrent.locks.ReentrantReadWriteLock}, a thread may go from the write lock to the
      * read lock; the other way throws a {@link LockDeadlockException}.
      *
-     * @return both
+     * @return both locks
      * @throws UnsupportedOperationException if this is a shared lock: ask the lock itself
      */
     default ReadWriteLock asReadWriteLock() {
@@ -137,8 +137,8 @@ public interface HoldfastLock extends Lock {
 
     /**
      * Starts to acquire the lock, and waits for it without a thread and without limit. If the lock
-     * has no {@link LockOptions#owner(String) owner}, the operation is its own owner: two of them
-     * exclude each other, and the thread that started them.
+     * has no {@link LockOptions#owner(String) owner}, the operation is its own owner: two
+     * operations exclude each other, and the thread that started them.
      *
      * <p>Cancelling the future gives the lock up: nothing is left behind, even if the operation got
      * the lock at the same moment. Dropping the future does not cancel it. The client's {@linkplain
@@ -299,8 +299,8 @@ public interface HoldfastLock extends Lock {
     int getHoldCount();
 
     /**
-     * Reads the lock's state from the server, whatever owner holds it. The answer may be out of
-     * date when you read it, so do not enter because of it.
+     * Reads the lock's state from the server, whichever owner holds it. The answer may be
+     * out of date when you read it, so do not enter because of it.
      *
      * @return its holders, its waiters, and more
      */
@@ -318,9 +318,9 @@ public interface HoldfastLock extends Lock {
     LockInfo inspect(long first);
 
     /**
-     * Takes the lock away from its holders; of more than 100 shared ones, from those that {@link
-     * #inspect()} lists. For operators. A holder finds out at its next renewal or check; until then
-     * only the fence protects.
+     * Takes the lock away from its holders; of more than 100 shared holders, from those that
+     * {@link #inspect()} lists. For operators. A holder finds out at its next renewal or check;
+     * until then only the fence protects.
      *
      * @return true if it was taken away from a holder; false if it was free or foreign, or went to
      *     another holder meanwhile
@@ -345,24 +345,25 @@ public interface HoldfastLock extends Lock {
     boolean forceUnlock(long fence);
 
     /**
-     * Does something once, however many threads and processes want its result at the same time. The
-     * first caller calls it; all others wait and get its result, and later ones get it at once, for
-     * as long as it stays. If the call throws, or its process dies, the next caller calls it.
+     * Makes a call once for all the threads and processes that need its result at the same time.
+     * The first caller makes it; all others wait and get its result, and later callers get it at
+     * once, for as long as it stays. If the call throws, or its process dies, the next caller makes
+     * it.
      *
-     * <p>If the lease of this lock ends during the call, another calls it too; by default it is
-     * renewed. This lock's owner and reentrance mean nothing here: a call that asks for its own name
-     * waits for itself.
+     * <p>If the lease of this lock ends during the call, another caller makes it too; by default
+     * the lease is renewed. This lock's owner and reentrance mean nothing here: a call that asks
+     * for its own name waits for itself.
      *
      * <p>If the result cannot be left for others, because the server is full or gone or the lease
      * ended, its caller gets it all the same, and the log has a warning.
      *
-     * @param <T> what the result is
+     * @param <T> the type of the result
      * @param ttl for how long the result stays; at least 10 seconds, so that no caller that waits
      *     misses it
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
      * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes; all
-     *     callers get what it decodes, also the one that made the call
-     * @param call what is done
+     *     callers get what it decodes, even the caller that made the call
+     * @param call the call
      * @return the result
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
@@ -382,11 +383,11 @@ public interface HoldfastLock extends Lock {
      * starts on the thread that completes the future. To cancel the future ends the wait; it
      * cancels the call's own future, and the next caller has its turn when that has ended.
      *
-     * @param <T> what the result is
+     * @param <T> the type of the result
      * @param ttl for how long the result stays; at least 10 seconds
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
      * @param codec makes the bytes of the result, and the result of the bytes
-     * @param call starts what is done
+     * @param call starts the call
      * @return the result; it fails as that method throws
      * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds
      */
@@ -399,16 +400,16 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Does something once, as {@link #once(Duration, Duration, Codec, Callable)} does, with options:
+     * Makes a call once, as {@link #once(Duration, Duration, Codec, Callable)} does, with options:
      * at most once, with a fingerprint of its arguments, with errors that are kept.
      *
      * <p>A result that was paid for is never thrown away: if it cannot be kept, the {@link
      * ResultNotKeptException} has it. If the call is not made at most once, its caller gets the
      * result with a warning in the log, unless it could not be encoded.
      *
-     * @param <T> what the result is
-     * @param options how it is done
-     * @param call what is done
+     * @param <T> the type of the result
+     * @param options how the call is made
+     * @param call the call
      * @return the result
      * @throws OutcomeUnknownException if the call began, and it is unknown how it ended
      * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
@@ -428,9 +429,9 @@ public interface HoldfastLock extends Lock {
      * #onceAsync(Duration, Duration, Codec, Supplier)}. If the future is cancelled during a call
      * that is made at most once, its outcome is unknown.
      *
-     * @param <T> what the result is
-     * @param options how it is done
-     * @param call starts what is done
+     * @param <T> the type of the result
+     * @param options how the call is made
+     * @param call starts the call
      * @return the result; it fails as that method throws
      */
     default <T> CompletableFuture<T> onceAsync(
@@ -443,20 +444,20 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * What the server knows of the call of this name, with its result or error. Changes nothing.
+     * The server's record of the call of this name, with its result or error. Changes nothing.
      *
-     * @return empty if it knows nothing
+     * @return empty if there is no record
      * @throws HoldfastException if the server could not be asked
      */
     Optional<Outcome> onceResult();
 
     /**
-     * Waits for the result of what is done once, or for the turn to do it: for those whom {@link
-     * #once once()} does not fit.
+     * Waits for the result of a call that is made once, or for the turn to make it: for programs
+     * that {@link #once once()} does not fit.
      *
      * @param timeout how long to wait; zero tries once
      * @return the result, or the turn
-     * @throws LockTimeoutException if there was neither in time
+     * @throws LockTimeoutException if neither was there in time
      * @throws InterruptedException if the thread is interrupted before
      * @throws IllegalArgumentException if the timeout is negative
      * @throws HoldfastException if the server could not be asked
@@ -477,9 +478,9 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Waits for the result of what is done once, or for the turn to do it. If the call is made
-     * {@linkplain OnceOptions#atMostOnce at most once}, the server knows that it begins when this
-     * returns a turn: call now.
+     * Waits for the result of a call that is made once, or for the turn to make it. If the call is
+     * made {@linkplain OnceOptions#atMostOnce at most once}, the server has recorded that it begins
+     * when this returns a turn: make the call now.
      *
      * @param options how long to wait, the mode, the arguments and the note; the rest is for {@link
      *     #once(OnceOptions, Callable)}
@@ -487,7 +488,7 @@ public interface HoldfastLock extends Lock {
      * @throws OutcomeUnknownException if the call began, and it is unknown how it ended
      * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
      * @throws KeptErrorException if it failed with an error that is kept
-     * @throws LockTimeoutException if there was neither in time
+     * @throws LockTimeoutException if neither was there in time
      * @throws LockLostException if the hold was lost before the call began: you may try again
      * @throws InterruptedException if the thread is interrupted before
      * @throws HoldfastException if the server could not be asked: do not call

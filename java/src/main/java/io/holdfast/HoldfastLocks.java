@@ -24,8 +24,8 @@ import java.util.function.BiFunction;
  * <p>They are taken one after the other, in the order of the bytes of their names. So callers that
  * give them in other orders do not wait for each other for ever; a caller that holds one of them
  * already may. One deadline is for all. Locks that were acquired are released if the rest cannot be
- * acquired. If the lease of one ends while the next are waited for, all is begun again, after a
- * pause.
+ * acquired. If the lease of one ends while the call waits for the next, it begins again, after
+ * a pause.
  *
  * <p>Any thread may use it. Owners are those of {@link HoldfastLock}.
  */
@@ -57,7 +57,7 @@ public final class HoldfastLocks {
     }
 
     /**
-     * Acquires all, and waits without limit.
+     * Acquires all locks, and waits without limit.
      *
      * @return the holds; close them
      * @throws InterruptedException if the thread is interrupted before all are acquired
@@ -70,11 +70,11 @@ public final class HoldfastLocks {
     }
 
     /**
-     * Acquires all, and waits while others hold one of them.
+     * Acquires all locks, and waits while others hold one of them.
      *
      * @param timeout how long to wait; zero tries each once
      * @return the holds; close them
-     * @throws LockTimeoutException if others kept one of them: then none is held
+     * @throws LockTimeoutException if others kept one of them: then no lock is held
      * @throws InterruptedException if the thread is interrupted before all are acquired
      * @throws IllegalArgumentException if the timeout is negative
      * @throws LockUnknownException if an answer was lost: do not enter

@@ -50,7 +50,7 @@ public final class Holds implements AutoCloseable {
     /**
      * How long all are certain to last. Sends nothing.
      *
-     * @return {@link Hold#FOREVER} if none ever expires, zero if one is no longer held
+     * @return {@link Hold#FOREVER} if no hold ever expires, zero if a hold is no longer held
      */
     public Duration remaining() {
         return holds.values().stream().map(Hold::remaining).min(Duration::compareTo).orElseThrow();
@@ -116,8 +116,8 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Leaves all locks held for that long from now on, as {@link Hold#keep(Duration)}. All are tried;
-     * then the first exception is thrown, and those that are not kept are held on.
+     * Leaves all locks held for that long from now on, as {@link Hold#keep(Duration)}. All are
+     * tried; then the first exception is thrown, and the locks that are not kept stay held.
      *
      * @param duration zero releases them
      * @throws LockNotHeldException if one was released before

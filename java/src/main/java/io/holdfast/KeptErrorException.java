@@ -18,7 +18,7 @@ public final class KeptErrorException extends HoldfastException {
     /** The error's message. */
     private final String message;
 
-    /** What else the error had, as JSON, or null. */
+    /** The other data of the error, as JSON, or null. */
     private final String data;
 
     /**
@@ -26,7 +26,7 @@ public final class KeptErrorException extends HoldfastException {
      *
      * @param type the name of the error's class, without its package
      * @param message its message
-     * @param data what else it had, as JSON; null if nothing
+     * @param data its other data, as JSON; null if it has none
      */
     public KeptErrorException(String type, String message, String data) {
         super("the call failed for all its callers: " + type + ": " + message);
@@ -54,7 +54,7 @@ public final class KeptErrorException extends HoldfastException {
     }
 
     /**
-     * What else the error had; only Python's callers keep that.
+     * The other data of the error; only Python's callers keep it.
      *
      * @return JSON
      */
@@ -94,7 +94,7 @@ public final class KeptErrorException extends HoldfastException {
         json.append('"');
     }
 
-    /** What is no such error, is the message of an error without a type. */
+    /** Any other text is the message of an error without a type. */
     static KeptErrorException decoded(byte[] bytes) {
         String text = Bytes.text(bytes);
         try {

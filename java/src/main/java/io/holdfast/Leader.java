@@ -17,16 +17,16 @@ import java.util.function.LongConsumer;
  * lets it stand.
  *
  * <p>A leader that cannot renew its lease is notified a quarter of the lease before it ends, while
- * no other can be elected yet. Only a process that stood still for longer than its lease is
- * notified later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence}
- * protects what the leader writes to.
+ * no other candidate can be elected yet. Only a process that stood still for longer than its lease
+ * is notified later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence}
+ * protects the resource that the leader writes to.
  *
  * <p>Any thread may use it.
  */
 public final class Leader implements AutoCloseable {
     private static final long AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
-    /** How often a leader looks whether it still leads: it is not told of a closed client. */
+    /** How often a leader checks whether it still leads: it is not notified of a closed client. */
     private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final HoldfastLock lock;
@@ -220,7 +220,7 @@ public final class Leader implements AutoCloseable {
         try {
             won.close();
         } catch (HoldfastException | LockNotHeldException | ClosedException e) {
-            Log.log(Level.DEBUG, "the end of a leadership", e); // it was told already
+            Log.log(Level.DEBUG, "the end of a leadership", e); // it was notified already
         }
     }
 

@@ -8,16 +8,17 @@ import java.util.Optional;
  * One holder of a lock, as the server saw it; see {@link LockInfo#holders()}.
  *
  * @param owner its owner as it was given
- * @param note what it is for, {@link LockOptions#note}; empty if it has none
+ * @param note its note, {@link LockOptions#note}; empty if it has none
  * @param shared whether others hold the lock beside it
  * @param fence its fence, for {@link HoldfastLock#forceUnlock(long)}
- * @param count how often it holds the lock: nested holds count
+ * @param count the number of its holds: nested holds count
  * @param heldFor how long it has held the lock, by the server's clock
  * @param remaining the time until the last of its holds ends; {@link Hold#FOREVER} if it never
  *     expires
  * @param kept whether its work has ended, so that it only keeps the lock until then: {@link
  *     Hold#keep}, {@link Hold#keepAtLeast}, {@link HoldfastClient#oncePer}. Its process may be gone
- * @param weight how many permits its shared holds take; 0 if it holds the lock exclusively
+ * @param weight the number of permits that its shared holds take; 0 if it holds the lock
+ *     exclusively
  */
 public record LockHolder(
         byte[] owner,

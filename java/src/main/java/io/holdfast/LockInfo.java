@@ -12,15 +12,16 @@ import java.util.Optional;
  * @param held whether it is held, through this library or another
  * @param foreign whether another library's lock holds it
  * @param shared whether it is held shared
- * @param count how many valid holds there are, nested ones too; 0 if it is free or foreign
+ * @param count the number of valid holds, with nested holds; 0 if it is free or foreign
  * @param waiters the number of acquires in the queue
  * @param remaining the time until its last hold ends; {@link Hold#FOREVER} if it never expires,
  *     zero if it is free
  * @param result how long its last result stays; zero if it has none
  * @param moving whether its slot of a cluster is being moved: then the waiters and the result are
  *     not known
- * @param limit what {@link HoldfastClient#limit(String, long)} has stored; empty: no limit
- * @param holders the holders, that which ends first before the others; of 100 holds at most
+ * @param limit the limit that {@link HoldfastClient#limit(String, long)} has stored; empty: no
+ *     limit
+ * @param holders the holders, the holder that ends first before the others; of 100 holds at most
  * @param queue the acquires that wait, in the order in which they will be served; 100 at most
  */
 public record LockInfo(

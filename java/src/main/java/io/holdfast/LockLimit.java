@@ -5,7 +5,7 @@ import java.time.Duration;
 /**
  * A limit that is stored with a name; see {@link HoldfastClient#limit(String, long)}.
  *
- * @param permits how many permits the lock has; of a gate, how many passes
- * @param per in how long a gate lets that many pass; zero if it is of no gate
+ * @param permits the number of permits of the lock, or of passes of a gate
+ * @param per the period of a gate; zero if it is no gate
  */
 public record LockLimit(long permits, Duration per) {}

@@ -4,14 +4,14 @@ package io.holdfast;
 public final class LockNotReplicatedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    /** How many replicas had it. */
+    /** The number of replicas that had the lock. */
     private final long reached;
 
     /**
      * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
-     * @param reached how many replicas had it
+     * @param reached the number of replicas that had it
      */
     public LockNotReplicatedException(String message, long reached) {
         super(message);
@@ -19,7 +19,7 @@ public final class LockNotReplicatedException extends HoldfastException {
     }
 
     /**
-     * How many replicas had it.
+     * The number of replicas that had the lock.
      *
      * @return fewer than {@link LockOptions#replicas} asked for
      */

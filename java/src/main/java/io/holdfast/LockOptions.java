@@ -84,7 +84,7 @@ public final class LockOptions {
 
     /**
      * Ends a hold after this time at the latest, so that a stuck thread does not keep the lock for
-     * ever. A nested hold ends with the outermost one, if its own lock has such a time, too.
+     * ever. A nested hold ends with the outermost hold, if its own lock has such a time, too.
      *
      * @param time 10 milliseconds to 10 years; rounded up to milliseconds; by default there is no
      *     limit
@@ -110,12 +110,12 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it returns (Redis's {@code WAIT}). If they do
-     * not in time, the lock is released again and the acquire throws {@link
-     * LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose one:
-     * only the fence protects from that.
+     * The number of replicas that must confirm an acquire before it returns (Redis's {@code
+     * WAIT}). If they do not confirm it in time, the lock is released again and the acquire throws
+     * {@link LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose
+     * one: only the fence protects from that.
      *
-     * @param count 0, which is the default, or more; 0 is as many as the client's URL says ({@code
+     * @param count 0, which is the default, or more; 0 is the number in the client's URL ({@code
      *     ?replicas=1}), or none
      * @param timeout the time limit; positive, shorter than the lease, rounded up to milliseconds
      * @return new options
@@ -128,8 +128,8 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it returns, within one second, or within half
-     * of a lease shorter than two seconds.
+     * The number of replicas that must confirm an acquire before it returns, within one second, or
+     * within half of a lease shorter than two seconds.
      *
      * @param count 0, which is the default, or more
      * @return new options
@@ -164,8 +164,8 @@ public final class LockOptions {
     }
 
     /**
-     * How many may hold the lock at once through {@link HoldfastLock#shared()}: a semaphore. The
-     * lock itself excludes them all.
+     * The number of holders that {@link HoldfastLock#shared()} allows at once: a semaphore.
+     * The lock itself excludes all of them.
      *
      * @param count 1 to 9999999999; 0, which is the default: no limit, as for readers
      * @return new options
@@ -180,9 +180,9 @@ public final class LockOptions {
     }
 
     /**
-     * How many of the permits a shared hold takes. No acquire passes a heavier acquire that arrived
-     * before, so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same for one
-     * lock.
+     * The number of permits that a shared hold takes. No acquire passes a heavier acquire that
+     * arrived before, so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same
+     * for one lock.
      *
      * @param weight 1, which is the default, or up to the permits; a lock with fewer permits is
      *     refused
@@ -222,7 +222,7 @@ public final class LockOptions {
      * @param owner 1 to 4096 bytes in UTF-8
      * @return new options
      * @throws IllegalArgumentException if it cannot be encoded in UTF-8; {@link
-     *     HoldfastClient#lock(String, LockOptions)} refuses one that is empty or too long
+     *     HoldfastClient#lock(String, LockOptions)} refuses an owner that is empty or too long
      */
     public LockOptions owner(String owner) {
         return owner(Bytes.of(Objects.requireNonNull(owner, "owner")));
@@ -261,9 +261,9 @@ public final class LockOptions {
     }
 
     /**
-     * Whether this name is counted apart in {@link HoldfastClient#stats()}.
+     * Whether this name is counted separately in {@link HoldfastClient#stats()}.
      *
-     * @param count by default as {@link ClientOptions#countNames} says
+     * @param count by default the value of {@link ClientOptions#countNames}
      * @return new options
      */
     public LockOptions countName(boolean count) {
@@ -303,17 +303,17 @@ public final class LockOptions {
                 });
     }
 
-    /** Those of a gate whose rate is stored with its name. */
+    /** The options of a gate whose rate is stored with its name. */
     LockOptions stored() {
         return with(o -> o.leaseMillis = Millis.STORED);
     }
 
-    /** Those of a leader, or it could be told within moments that it must step down. */
+    /** The options of a leader, which otherwise might have to step down within moments. */
     LockOptions whole() {
         return with(o -> o.whole = true);
     }
 
-    // What was chosen; for tests and frameworks that replace the client.
+    // The chosen options; for tests and frameworks that replace the client.
 
     /**
      * The lease, as it was chosen or by default.
@@ -335,7 +335,7 @@ public final class LockOptions {
     }
 
     /**
-     * After which time a hold ends at the latest.
+     * The time after which a hold ends at the latest.
      *
      * @return {@link Hold#FOREVER} if there is no limit
      */
@@ -354,7 +354,7 @@ public final class LockOptions {
     }
 
     /**
-     * How many may hold the lock at once through {@link HoldfastLock#shared()}.
+     * The number of holders that {@link HoldfastLock#shared()} allows at once.
      *
      * @return 0 if there is no limit
      */
@@ -363,7 +363,7 @@ public final class LockOptions {
     }
 
     /**
-     * How many of the permits a shared hold takes.
+     * The number of permits that a shared hold takes.
      *
      * @return 1 by default
      */

@@ -3,7 +3,7 @@ package io.holdfast;
 import java.util.Map;
 
 /**
- * Counts of a client's locks, since it was opened unless they say "now"; see {@link ClientStats}.
+ * Counts of a client's locks, since it was opened unless marked "now"; see {@link ClientStats}.
  * Each acquire is counted once, when it ends: as acquired, answered, refused or failed.
  *
  * @param held holds that may still be on the server, now
@@ -13,13 +13,13 @@ import java.util.Map;
  * @param answered acquires of {@code once()} that got the outcome of another call, by every outcome:
  *     DONE, FAILED, UNKNOWN or MISMATCH
  * @param refused acquires that did not get the lock, by every cause
- * @param failed acquires that say nothing of the lock, by every cause
+ * @param failed acquires that failed without learning the state of the lock, by every cause
  * @param released holds that a call released
  * @param kept holds that keep the lock after their work: {@link Hold#keep}, or a release before the
  *     time of {@link Hold#keepAtLeast}
- * @param begun calls that were made at most once, and whose record says so
- * @param finished calls made for {@code once()} that ended, by every outcome: DONE, FAILED, UNKNOWN,
- *     RETRY or UNKEPT
+ * @param begun calls that were made at most once, and whose record was written
+ * @param finished calls made for {@code once()} that ended, by every outcome: DONE, FAILED,
+ *     UNKNOWN, RETRY or UNKEPT
  * @param lost holds that were lost before they were released, by every cause
  * @param renewed renewals in the background, counting each time
  * @param alarms how often the alarm was raised

@@ -45,8 +45,8 @@ public class LockTimeoutException extends HoldfastException {
     /**
      * The name of the lock.
      *
-     * @return its bytes as UTF-8; of several locks, the name of the one that was waited for last, or
-     *     whose lease ended meanwhile; empty if the exception was made without a name
+     * @return its bytes as UTF-8; of several locks, the name of the lock that was waited for last,
+     *     or whose lease ended meanwhile; empty if the exception was made without a name
      */
     public String name() {
         return name;
@@ -62,8 +62,8 @@ public class LockTimeoutException extends HoldfastException {
     }
 
     /**
-     * The holders of the lock. The first call asks the server for those of this moment, and later
-     * calls return the same.
+     * The holders of the lock. The first call asks the server for the holders at this moment,
+     * and later calls return the same.
      *
      * @return at most 100; empty if the lock is free by now, another library's lock holds it, the
      *     server does not answer, or the exception comes from another process

@@ -8,14 +8,14 @@ import java.util.Optional;
  * An acquire that waits in a lock's queue, as the server saw it; see {@link LockInfo#queue()}.
  *
  * @param owner its owner as it was given
- * @param note what it is for, {@link LockOptions#note}; empty if it has none
+ * @param note its note, {@link LockOptions#note}; empty if it has none
  * @param shared whether it asks for a shared hold
- * @param permits of a shared one: it enters if no more than this many hold the lock then; 0: no
- *     limit
- * @param waited how long it has waited; a head start counts as waited
+ * @param permits of a shared waiter: it enters if at most this number hold the lock then;
+ *     0: no limit
+ * @param waited how long it has waited; a head start counts as time waited
  * @param timeout its timeout, counted as that is; {@link Hold#FOREVER} if it waits without
  *     limit
- * @param weight how many of the permits it takes; 0 if it is not shared
+ * @param weight the number of permits that it takes; 0 if it is not shared
  */
 public record LockWaiter(
         byte[] owner,

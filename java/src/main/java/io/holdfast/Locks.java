@@ -16,8 +16,8 @@ import java.util.stream.StreamSupport;
  * }
  * }</pre>
  *
- * <p>If a node of a cluster does not answer, {@link #hasNext()} or {@link #next()} throws once, with
- * a message that names the node; going on after it lists the other nodes' locks.
+ * <p>If a node of a cluster does not answer, {@link #hasNext()} or {@link #next()} throws once,
+ * with a message that names the node; the next call then lists the other nodes' locks.
  */
 public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     /**
@@ -41,7 +41,7 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     }
 
     /**
-     * How far the walk is. Sends nothing, and never waits for a thread in {@link #hasNext()}.
+     * The progress of the walk. Sends nothing, and never waits for a thread in {@link #hasNext()}.
      *
      * @return the counts at this moment
      * @throws ClosedException if the walk is closed
@@ -53,14 +53,14 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     void close();
 
     /**
-     * How far a walk is.
+     * The progress of a walk.
      *
-     * @param locks how many locks it has returned
-     * @param keysSeen about how many of the servers' keys it has seen
-     * @param keys about how many keys there are, of any kind; -1 if the servers do not say
-     * @param refused how many keys it left out because the user may not use them
-     * @param commands how many commands it has sent
-     * @param roundTrips in how many round trips
+     * @param locks the number of locks that it has returned
+     * @param keysSeen the approximate number of the servers' keys that it has seen
+     * @param keys the approximate number of all keys; -1 if the servers do not report it
+     * @param refused the number of keys left out because the user may not use them
+     * @param commands the number of commands that it has sent
+     * @param roundTrips the number of round trips that these took
      * @param answerTime how long all answers took together: the network's time and the servers'
      */
     record Progress(

@@ -42,7 +42,7 @@ final class Once<T> {
         this.look = look;
     }
 
-    /** Options of those who only wait for the turn. */
+    /** The options of a caller that only waits for the turn. */
     static OnceOptions<byte[]> waiting(Duration timeout) {
         return OnceOptions.of(Duration.ofSeconds(10), Codec.BYTES).timeout(timeout);
     }
@@ -100,7 +100,7 @@ final class Once<T> {
         }
     }
 
-    /** The options with what is left of the timeout. */
+    /** The options with the rest of the timeout. */
     private OnceOptions<T> rest() {
         Duration timeout = options.timeout();
         if (timeout.compareTo(Hold.FOREVER) >= 0) {

@@ -26,12 +26,12 @@ import java.util.function.Predicate;
  *                 .notCalled(ConnectException.class);
  * }</pre>
  *
- * @param <T> what the result is
+ * @param <T> the type of the result
  */
 public final class OnceOptions<T> implements Cloneable {
     static final int NOTE_MAX = 1024;
 
-    /** What of it fits as a note. */
+    /** The part of it that fits into a note. */
     static byte[] shortened(String why) {
         byte[] bytes = why.getBytes(StandardCharsets.UTF_8);
         return bytes.length <= NOTE_MAX ? bytes : Arrays.copyOf(bytes, NOTE_MAX);
@@ -59,7 +59,7 @@ public final class OnceOptions<T> implements Cloneable {
     /**
      * The default options: wait without limit, call again if a caller dies, keep no error.
      *
-     * @param <T> what the result is
+     * @param <T> the type of the result
      * @param ttl for how long the result stays, 10 seconds to 10 years
      * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
      * @return the options
@@ -93,10 +93,10 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Whether the call is made at most once: for what costs money. The server then knows of the
-     * call before it is made. If its caller dies or fails, no other calls again: all others get an
-     * {@link OutcomeUnknownException}, until the call is settled. All callers of a name must
-     * agree on this.
+     * Whether the call is made at most once: for a call that costs money. The server then
+     * has a record of the call before it is made. If its caller dies or fails, no other caller
+     * makes it again: all others get an {@link OutcomeUnknownException}, until the call is settled.
+     * All callers of a name must agree on this.
      *
      * @param atMostOnce false by default: if the caller dies or fails, the next caller calls
      * @return new options
@@ -106,8 +106,8 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * What the call depends on. The SHA-256 of these bytes, its <em>fingerprint</em>, is kept with
-     * the result, and a caller with another fingerprint gets a {@link
+     * The values on which the call depends. The SHA-256 of these bytes, its <em>fingerprint</em>,
+     * is kept with the result, and a caller with another fingerprint gets a {@link
      * FingerprintMismatchException}.
      *
      * @param args any bytes
@@ -123,7 +123,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * What the call depends on, as text; see {@link #args(byte[])}.
+     * The values on which the call depends, as text; see {@link #args(byte[])}.
      *
      * @param args for example JSON; its UTF-8 counts. Callers in Python make JSON of their arguments,
      *     with sorted keys and no spaces
@@ -177,8 +177,8 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Which errors say for sure that the call was not made, such as a refused connection. The next
-     * caller then calls. A timeout does not say that.
+     * The errors that prove that the call was not made, such as a refused connection. The next
+     * caller then makes it. A timeout does not prove that.
      *
      * @param errors classes of exceptions; a subclass counts
      * @return new options
@@ -190,7 +190,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Which errors say for sure that the call was not made.
+     * The errors that prove that the call was not made.
      *
      * @param errors true for such an error
      * @return new options
@@ -297,14 +297,14 @@ public final class OnceOptions<T> implements Cloneable {
         return keepTtl;
     }
 
-    /** What is to be said of a call that failed like this. */
+    /** The record of a call that failed like this. */
     Outcome.State endOf(Throwable failure) {
         return keep.test(failure)
                 ? Outcome.State.FAILED
                 : notCalled.test(failure) ? Outcome.State.RETRY : Outcome.State.UNKNOWN;
     }
 
-    /** The exception for a caller that is told of an error: its own class, if that can be made. */
+    /** The exception for a caller that gets an error: its own class, if that can be made. */
     Throwable told(Throwable failure) {
         if (failure instanceof KeptErrorException error) {
             for (Class<? extends Throwable> each : kept) {

@@ -21,7 +21,7 @@ final class OncePer<T> implements Callable<Optional<T>> {
         this.work = work;
     }
 
-    /** Empty: it is not its turn. */
+    /** Empty: it is not this caller's turn. */
     @Override
     public Optional<T> call() throws Exception {
         Hold hold;
@@ -35,7 +35,7 @@ final class OncePer<T> implements Callable<Optional<T>> {
             try {
                 return Optional.ofNullable(work.call());
             } catch (Throwable e) {
-                hold.keepAtLeast(Duration.ZERO); // the turn is the next one's
+                hold.keepAtLeast(Duration.ZERO); // the turn is the next caller's
                 throw e;
             }
         }

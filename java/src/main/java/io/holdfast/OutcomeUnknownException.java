@@ -17,7 +17,7 @@ public final class OutcomeUnknownException extends HoldfastException {
      * For tests and frameworks that replace the client.
      *
      * @param message what is not known
-     * @param outcome what is known of the call
+     * @param outcome the record of the call
      */
     public OutcomeUnknownException(String message, Outcome outcome) {
         super(message);

@@ -26,7 +26,7 @@ import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 import org.springframework.util.function.SingletonSupplier;
 
-/** Finds our annotations on the methods of beans, and does what they say. */
+/** Finds our annotations on the methods of beans, and carries them out. */
 final class Advices extends StaticMethodMatcherPointcut implements MethodInterceptor {
     private static final Set<Class<? extends Annotation>> OURS = Set.of(Locked.class, OncePer.class);
 
@@ -34,7 +34,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
     private final SingletonSupplier<HoldfastClient> client;
     private final SingletonSupplier<HoldfastObservations> observations;
 
-    /** For each method that was looked at. */
+    /** The advice of each method that was checked. */
     private final Map<MethodClassKey, Optional<Advice>> found = new ConcurrentHashMap<>();
 
     Advices(ConfigurableBeanFactory beans) {
@@ -43,7 +43,9 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
         this.observations = SingletonSupplier.of(() -> observations(beans));
     }
 
-    /** By the registry that Spring Boot's actuator makes; without it they cost next to nothing. */
+    /**
+     * Observations by the registry of Spring Boot's actuator; without it they cost next to nothing.
+     */
     static HoldfastObservations observations(ConfigurableBeanFactory beans) {
         return new HoldfastObservations(
                 beans.getBeanProvider(ObservationRegistry.class)
@@ -66,7 +68,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
                 : call.proceed();
     }
 
-    /** Asks the library about all that were found. */
+    /** Checks all annotations that were found. */
     void check() {
         for (Optional<Advice> each : found.values()) {
             each.ifPresent(

@@ -54,7 +54,7 @@ public final class CurrentHold {
     }
 
     /**
-     * What a method around this one holds, in which the lock may nest; null if there is none.
+     * The hold of a method around this one, in which the lock may nest; null if there is none.
      *
      * @throws LockDeadlockException if that is shared, and this one is not to be, or is heavier
      */

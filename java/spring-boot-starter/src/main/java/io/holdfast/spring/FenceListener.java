@@ -33,7 +33,7 @@ public final class FenceListener {
     /**
      * JPA calls it before it writes.
      *
-     * @param entity what is written
+     * @param entity the entity that is written
      * @throws StaleFenceException if a later holder was here
      * @throws IllegalStateException if this thread runs no {@link Locked} method
      */

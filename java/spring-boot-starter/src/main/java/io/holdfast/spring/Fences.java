@@ -31,8 +31,8 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  * CREATE TABLE holdfast_fence (name VARCHAR(255) PRIMARY KEY, fence BIGINT NOT NULL)
  * }</pre>
  *
- * <p>On MySQL and MariaDB the name is a {@code VARBINARY(255)}, so that upper and lower case are
- * different. Works in the transactions of {@code JdbcTemplate}, {@code JdbcClient} and JPA. Any
+ * <p>On MySQL and MariaDB the name is a {@code VARBINARY(255)}, so that upper and lower case
+ * differ. Works in the transactions of {@code JdbcTemplate}, {@code JdbcClient} and JPA. Any
  * thread may use it.
  */
 public final class Fences {
@@ -53,7 +53,7 @@ public final class Fences {
     }
 
     /**
-     * With the table {@value #TABLE}.
+     * Keeps the fences in the table {@value #TABLE}.
      *
      * @param database the one of the transactions
      */
@@ -62,7 +62,7 @@ public final class Fences {
     }
 
     /**
-     * With a table of another name.
+     * Keeps the fences in a table of another name.
      *
      * @param database the one of the transactions
      * @param table its name, perhaps with a schema: letters, digits and {@code _}
@@ -89,17 +89,17 @@ public final class Fences {
     }
 
     /**
-     * Refuses this transaction if a later holder was here, and from now on every transaction of an
-     * earlier one. Call it first in the transaction, before anything is read: from then on until the
-     * transaction ends, others with this name wait for it. Call it again with the same fence as often
-     * as you like.
+     * Refuses this transaction if a later holder was here, and from now on every transaction
+     * of an earlier holder. Call it first in the transaction, before anything is read: from then on
+     * until the transaction ends, other callers with this name wait for it. Call it again with the
+     * same fence as often as you like.
      *
-     * @param name what is guarded, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of
+     * @param name the guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of
      *     different locks cannot be compared, so use each name under one lock only
      * @param fence the hold's fence
      * @throws StaleFenceException if a later holder was here: let the transaction roll back, and
      *     stop
-     * @throws IllegalArgumentException if the name or the fence is none
+     * @throws IllegalArgumentException if the name or the fence is wrong
      * @throws IllegalStateException if there is no transaction
      * @throws org.springframework.dao.DataAccessException if the database failed, or asks to run
      *     the transaction again
@@ -127,7 +127,7 @@ public final class Fences {
         }
     }
 
-    // Each registers the fence and locks the row, also if that stays as it was; and reads the last
+    // Each registers the fence and locks the row, even if it does not change; and reads the last
     // fence.
 
     private long postgresql(String name, long fence) {
@@ -175,7 +175,7 @@ public final class Fences {
                 jdbc.queryForList(query.formatted(table), Long.class, values));
     }
 
-    /** Refuses a connection without a transaction; tells which database it is. */
+    /** Refuses a connection without a transaction; returns the kind of the database. */
     private Dialect inTransaction() {
         ConnectionCallback<Dialect> look =
                 connection -> {

@@ -6,15 +6,15 @@ import org.springframework.boot.actuate.health.Health;
 
 /**
  * Asks whether every server of a client answers, within its connect timeout. Keep it out of the
- * liveness group: to restart the application does not mend Redis.
+ * liveness group: a restart of the application does not repair Redis.
  */
 public final class HoldfastHealthIndicator extends AbstractHealthIndicator {
     private final HoldfastClient client;
 
     /**
-     * Of a client.
+     * Makes the indicator of a client.
      *
-     * @param client whose servers to ask
+     * @param client the client whose servers it asks
      */
     public HoldfastHealthIndicator(HoldfastClient client) {
         super("Redis does not answer Holdfast");

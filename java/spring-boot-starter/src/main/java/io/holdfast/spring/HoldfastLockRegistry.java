@@ -10,9 +10,9 @@ import org.springframework.integration.support.locks.LockRegistry;
  * Spring Integration's locks, on Redis: for aggregators and resequencers on several hosts, and
  * leaders. A lock is reentrant for its thread, renewed until it is released, and without conditions.
  *
- * <p>A thread that has lost a lock is told by {@link Lock#unlock()}, and, if it has not called that
- * yet, by its next acquire of that lock: a {@link io.holdfast.LockLostException}, once. So a leader
- * that has lost its lock does not take another for it.
+ * <p>A thread that has lost a lock gets a {@link io.holdfast.LockLostException} from {@link
+ * Lock#unlock()}, or, if it has not called that yet, once from its next acquire of that lock. So a
+ * leader that has lost its lock does not mistake a new lock for it.
  */
 public final class HoldfastLockRegistry implements LockRegistry {
     private final HoldfastClient client;
@@ -23,8 +23,8 @@ public final class HoldfastLockRegistry implements LockRegistry {
      * A registry.
      *
      * @param client makes the locks
-     * @param options what they have; they are renewed in any case
-     * @param prefix what stands before each key in the lock's name
+     * @param options the options of its locks, which are renewed in any case
+     * @param prefix the text before each key in the lock's name
      */
     public HoldfastLockRegistry(HoldfastClient client, LockOptions options, String prefix) {
         this.client = Objects.requireNonNull(client, "client");

@@ -10,8 +10,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.boot.context.properties.source.InvalidConfigurationPropertyValueException;
 
 /**
- * The properties {@code holdfast.*}. What is not set is as the URL says, or else the library's
- * choice; see {@link ClientOptions} and {@link LockOptions}.
+ * The properties {@code holdfast.*}. An option that is not set comes from the URL, or else
+ * is the library's choice; see {@link ClientOptions} and {@link LockOptions}.
  *
  * @param url where Redis is, as in redis://user:password@host:6379/0; see Holdfast.connect(String).
  *     It may name a file or a variable that has the password.
@@ -24,9 +24,9 @@ import org.springframework.boot.context.properties.source.InvalidConfigurationPr
  * @param clientName name of the connections in CLIENT LIST; by default holdfast
  * @param countNames whether each lock's name has meters of its own
  * @param namesMax how many names may have meters of their own; by default 100
- * @param alarm when to warn of a lock for which many wait in vain
- * @param lock what the locks of the annotations and of the lock registry have, unless an annotation
- *     says otherwise
+ * @param alarm when to warn of a lock for which many callers wait in vain
+ * @param lock the options of the locks of the annotations and of the lock registry, unless an
+ *     annotation overrides them
  * @param lockRegistry the lock registry of Spring Integration
  */
 @ConfigurationProperties("holdfast")
@@ -45,7 +45,7 @@ public record HoldfastProperties(
         @DefaultValue LockRegistry lockRegistry) {
 
     /**
-     * When to warn of a lock for which many wait in vain.
+     * When to warn of a lock for which many callers wait in vain.
      *
      * @param timeouts how many acquires of one lock must time out within the window; by default there
      *     is no alarm
@@ -54,14 +54,14 @@ public record HoldfastProperties(
     public record Alarm(Integer timeouts, @DefaultValue("1m") Duration window) {}
 
     /**
-     * What the locks have, unless an annotation says otherwise.
+     * The options of the locks, unless an annotation overrides them.
      *
      * @param timeout how long a method with Locked waits; by default without limit
      * @param lease how long a lock stays held after its holder is gone; by default 10 seconds
      * @param renew whether holds are renewed until they are released; by default they are
      * @param maxHold after which time a hold ends at the latest; by default there is no limit
      * @param heal whether an acquire sets the lease on another library's lock without an expiry
-     * @param replicas how many replicas must have an acquire before it counts
+     * @param replicas the number of replicas that must confirm an acquire before it counts
      * @param replicaTimeout time limit for these replicas; by default 1 second
      */
     public record Lock(
@@ -99,7 +99,7 @@ public record HoldfastProperties(
     /**
      * The lock registry of Spring Integration.
      *
-     * @param prefix what stands before each key, so that the keys of messages meet no other locks
+     * @param prefix the text before each key, so that the keys of messages meet no other locks
      */
     public record LockRegistry(@DefaultValue("spring-integration:") String prefix) {}
 

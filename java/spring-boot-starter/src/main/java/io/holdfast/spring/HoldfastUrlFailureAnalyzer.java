@@ -3,7 +3,7 @@ package io.holdfast.spring;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 
-/** Says what to do, and does not show the URL, as Spring Boot's own analyzer would. */
+/** Shows the remedy, and not the URL, which Spring Boot's own analyzer would show. */
 final class HoldfastUrlFailureAnalyzer extends AbstractFailureAnalyzer<HoldfastUrlException> {
     @Override
     protected FailureAnalysis analyze(Throwable root, HoldfastUrlException cause) {

@@ -10,7 +10,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.context.annotation.Bean;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 
-/** What {@link Idempotent} needs, where Spring MVC is. */
+/** The beans that {@link Idempotent} needs, where Spring MVC is. */
 @AutoConfiguration(after = HoldfastAutoConfiguration.class)
 @ConditionalOnClass({Filter.class, RequestMappingHandlerMapping.class})
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)

@@ -17,16 +17,17 @@ import org.springframework.core.annotation.AliasFor;
  * Receipt charge(&#64;RequestBody Order order) {
  * </code></pre>
  *
- * <p>A request with the key of an earlier one gets the answer of that one, with its status, body,
- * {@code Content-Type} and {@code Location}, and with {@code Idempotent-Replayed: true}. Otherwise the
- * handler is not called either, and the answer is a problem ({@code application/problem+json}):
+ * <p>A request with the key of an earlier request gets the answer of that request, with its status,
+ * body, {@code Content-Type} and {@code Location}, and with {@code Idempotent-Replayed: true}.
+ * Otherwise the handler is not called either, and the answer is a problem ({@code
+ * application/problem+json}):
  *
  * <ul>
  *   <li>400: the key is missing, or is not 1 to 255 printable characters of ASCII, with or without
  *       quotation marks
  *   <li>409 with {@code Retry-After}: the earlier request is in progress
- *   <li>409 without it: it is unknown how the earlier request ended, because its host died, its handler
- *       threw, or its answer was 5xx. So it stays until the call is settled: {@link
+ *   <li>409 without it: it is unknown how the earlier request ended, because its host died, its
+ *       handler threw, or its answer was 5xx. This lasts until the call is settled: {@link
  *       io.holdfast.HoldfastClient#onceResult}, or {@code holdfast once} in the shell
  *   <li>413: the body has more than 1 MiB
  *   <li>415: the body is {@code multipart}
@@ -34,15 +35,15 @@ import org.springframework.core.annotation.AliasFor;
  *   <li>503: Redis could not be asked
  * </ul>
  *
- * <p>Answers of 2xx, 3xx and 4xx are kept, also those that an {@code @ExceptionHandler} makes of
- * exceptions. A request that is refused before its handler is called, because its body cannot be read or
- * fails validation, leaves nothing: the key may be used again. An answer that cannot be kept still goes to its own client; the outcome is unknown to
- * others.
+ * <p>Answers of 2xx, 3xx and 4xx are kept, even those that an {@code @ExceptionHandler} makes of
+ * exceptions. A request that is refused before its handler is called, because its body cannot be
+ * read or fails validation, leaves nothing behind: the key may be used again. An answer that cannot
+ * be kept still goes to its own client; the outcome is unknown to other clients.
  *
- * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name of
- * the request's principal, if it has one, and the key, with colons between. The handler must answer
- * before it returns: those that return futures, streams and the like are refused at the start, and in
- * WebFlux all are.
+ * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name
+ * of the request's principal, if it has one, and the key, with colons between. The handler must
+ * answer before it returns: handlers that return futures, streams and the like are refused at the
+ * start, and in WebFlux all handlers are.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)
@@ -57,7 +58,7 @@ public @interface Idempotent {
     String value() default "";
 
     /**
-     * What stands before the key in the lock's name, so that the keys of different handlers do not
+     * The text before the key in the lock's name, so that the keys of different handlers do not
      * meet.
      *
      * @return text, with placeholders; by default the names of the controller's class and of the
@@ -67,7 +68,8 @@ public @interface Idempotent {
     String scope() default "";
 
     /**
-     * Whether a request must have a key. One without is carried out each time, if it need not.
+     * Whether a request must have a key. If it need not, a request without a key is carried out
+     * each time.
      *
      * @return true by default
      */

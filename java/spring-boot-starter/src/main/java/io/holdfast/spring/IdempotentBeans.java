@@ -11,8 +11,8 @@ import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 
 /**
- * Notes that an {@link Idempotent} handler is really called, after all that may refuse the request:
- * its arguments, their validation, and other advice.
+ * Notes that an {@link Idempotent} handler is really called, after every step that may refuse the
+ * request: its arguments, their validation, and other advice.
  */
 @SuppressWarnings("serial") // as of its super class: it is not serialized
 final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor {

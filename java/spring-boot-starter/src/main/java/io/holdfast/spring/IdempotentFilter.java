@@ -59,13 +59,13 @@ import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandl
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 import org.springframework.web.util.ServletRequestPathUtils;
 
-/** Does what {@link Idempotent} says. It comes after all filters with an order, such as Security's. */
+/** Carries {@link Idempotent} out. It runs after all filters with an order, such as Security's. */
 final class IdempotentFilter extends OncePerRequestFilter
         implements Ordered, SmartInitializingSingleton {
     private static final Log LOG = LogFactory.getLog(IdempotentFilter.class);
     private static final int BODY_MAX = 1 << 20;
-    // An sf-string, as the draft has it, or bare, as Stripe has it. No comma: servers join two headers
-    // with one.
+    // An sf-string, as the draft has it, or bare, as Stripe has it. No comma: servers join two
+    // headers with one.
     private static final Pattern KEY =
             Pattern.compile(
                     "\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"|([!#-+\\--\\[\\]-~]{1,255})");
@@ -76,7 +76,7 @@ final class IdempotentFilter extends OncePerRequestFilter
     private volatile List<RequestMappingHandlerMapping> mappings = List.of();
     private volatile Map<Method, Rule> rules = Map.of();
 
-    /** What is to be done for a handler. */
+    /** The options of a handler. */
     private record Rule(String scope, boolean required, Duration ttl) {}
 
     IdempotentFilter(ConfigurableListableBeanFactory beans, IdempotentBeans handlers) {
@@ -208,7 +208,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         observed(lock, turn, rule, new Inner(request, body), response, chain);
     }
 
-    /** The key that these headers give; null: none. */
+    /** The key in these headers; null: there is no key. */
     static String key(List<String> given) {
         Matcher key = KEY.matcher(given.size() == 1 ? given.get(0).strip() : "");
         if (!key.matches()) {
@@ -377,7 +377,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         pending.send();
     }
 
-    /** The handler was not called: the same key may come with a better request. */
+    /** The handler was not called: the same key may arrive with a better request. */
     private static void forget(HoldfastLock lock, Turn turn) {
         long fence = turn.hold().fence();
         try {
@@ -398,7 +398,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         }
     }
 
-    /** The answer goes to its own client, whatever becomes of this. */
+    /** The answer goes to its own client, whatever happens here. */
     private static void end(Runnable end) {
         try {
             end.run();

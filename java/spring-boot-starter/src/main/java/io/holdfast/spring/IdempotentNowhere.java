@@ -8,7 +8,7 @@ import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
 
-/** Refuses {@link Idempotent} in WebFlux, where nothing would heed it. */
+/** Refuses {@link Idempotent} in WebFlux, where it would have no effect. */
 final class IdempotentNowhere implements BeanPostProcessor {
     @Override
     public Object postProcessAfterInitialization(Object bean, String name) {

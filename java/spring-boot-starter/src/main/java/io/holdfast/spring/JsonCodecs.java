@@ -13,9 +13,9 @@ import org.springframework.core.ParameterizedTypeReference;
  * Receipt receipt = client.once("charge:7", OnceOptions.of(Duration.ofDays(1), receipts), () -> vendor.charge(order));
  * }</pre>
  *
- * <p>Python's default codec reads the same JSON. The type says what is decoded, and never the bytes,
- * unless you turn Jackson's default typing on: do not, because every program that may write to
- * the server could then run code here. Any thread may use it and its codecs.
+ * <p>Python's default codec reads the same JSON. The type decides what is decoded, and never the
+ * bytes, unless you turn Jackson's default typing on: do not, because every program that may write
+ * to the server could then run code here. Any thread may use it and its codecs.
  */
 public interface JsonCodecs {
     /**

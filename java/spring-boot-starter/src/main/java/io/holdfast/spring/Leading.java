@@ -7,8 +7,9 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * The work of a leader: of all applications that have this method, one runs it at a time, as {@link
- * io.holdfast.Leader}. The application stands as a candidate from its start to its end.
+ * The work of a leader: of all applications that have this method, one application runs it at a
+ * time, as {@link io.holdfast.Leader}. The application stands as a candidate from its start to its
+ * end.
  *
  * <pre><code>
  * &#64;Leading("matcher")
@@ -16,9 +17,10 @@ import java.lang.annotation.Target;
  * </code></pre>
  *
  * <p>The method of a singleton bean takes the fence, as a {@code long}, or nothing. It runs in a
- * thread of its own, which is interrupted when the leadership ends: it must return soon then. If it
- * returns before, this application leads on. If it throws, the application resigns, and stands again
- * after a pause of 100 milliseconds to 30 seconds. {@link HoldfastLeaders} knows who leads.
+ * thread of its own, which is interrupted when the leadership ends: it must return soon then. If
+ * it returns before, this application continues to lead. If it throws, the application resigns, and
+ * stands again after a pause of 100 milliseconds to 30 seconds. {@link HoldfastLeaders} has the
+ * candidates.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)
@@ -32,7 +34,7 @@ public @interface Leading {
     String value();
 
     /**
-     * How long after a leader's end another leads at the latest.
+     * How long after a leader's end another application leads at the latest.
      *
      * @return a time, as in {@link Locked}
      */

@@ -13,7 +13,7 @@ public final class LockBusyException extends LockTimeoutException {
      * For tests and frameworks that replace Holdfast's advice.
      *
      * @param message what went wrong
-     * @param name the lock's name, with what its expressions gave
+     * @param name the lock's name, with the values of its expressions
      * @param waited how long the call waited
      * @param holders the holders of the lock a moment later
      */

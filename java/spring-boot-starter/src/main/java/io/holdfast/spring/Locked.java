@@ -19,15 +19,15 @@ import org.springframework.core.annotation.AliasFor;
  * </code></pre>
  *
  * <p>The lock is outside {@code @Transactional} and all other advice but {@code @Async}: the
- * transaction ends before the release, unless the caller had begun it. A thread that holds the lock may enter again. {@link
- * CurrentHold} tells the method its hold, with the fence.
+ * transaction ends before the release, unless the caller had begun it. A thread that holds the lock
+ * may enter again. {@link CurrentHold} gives the method its hold, with the fence.
  *
  * <p>The method may return a {@link java.util.concurrent.CompletableFuture} or {@link
- * java.util.concurrent.CompletionStage}: no thread waits for the lock then, and it is kept until the
- * future is done. Each such call is its own owner. To cancel the future leaves the queue, or cancels
- * the method's own future and then releases. The method is called on the bean {@code
- * applicationTaskExecutor}, if there is one, or else on a thread of Holdfast; with {@code @Async}, on
- * the thread that {@code @Async} gave it, which waits.
+ * java.util.concurrent.CompletionStage}: no thread waits for the lock then, and it is kept until
+ * the future is done. Each such call is its own owner. Cancelling the future leaves the queue, or
+ * cancels the method's own future and then releases the lock. The method is called on the bean
+ * {@code applicationTaskExecutor}, if there is one, or else on a thread of Holdfast;
+ * with {@code @Async}, on the thread that {@code @Async} gave it, which waits.
  *
  * <p>The caller gets these exceptions beside the method's own:
  *
@@ -60,12 +60,12 @@ public @interface Locked {
     String value() default "";
 
     /**
-     * The lock's name, see {@link io.holdfast.HoldfastClient#lock(String)}. In <code>#{…}</code> are
-     * expressions of Spring: <code>#{#id}</code> is a parameter, <code>#{#order.id}</code> its
-     * property, <code>#{#p0}</code> the first parameter, <code>#{region}</code> a property of the bean
-     * itself, and <code>#{&#64;tenant.id}</code> one of another bean. What they give goes through {@link
-     * io.holdfast.Holdfast#quote(String)}, so that it may be anything that a user typed. A null, and an
-     * object without its own {@code toString()}, are refused.
+     * The lock's name, see {@link io.holdfast.HoldfastClient#lock(String)}. In <code>#{…}</code>
+     * are expressions of Spring: <code>#{#id}</code> is a parameter, <code>#{#order.id}</code> its
+     * property, <code>#{#p0}</code> the first parameter, <code>#{region}</code> a property of the
+     * bean itself, and <code>#{&#64;tenant.id}</code> one of another bean. Their values go through
+     * {@link io.holdfast.Holdfast#quote(String)}, so they may contain any user input. A null, and
+     * an object without its own {@code toString()}, are refused.
      *
      * @return the lock's name
      */
@@ -94,15 +94,16 @@ public @interface Locked {
     boolean renew() default true;
 
     /**
-     * After which time the hold ends at the latest, so that a stuck method does not keep the lock
-     * for ever.
+     * The time after which the hold ends at the latest, so that a stuck method does not keep the
+     * lock for ever.
      *
      * @return a time; by default {@code holdfast.lock.max-hold}, or no limit
      */
     String maxHold() default "";
 
     /**
-     * Keeps the lock for the rest of that time, counted from the acquire, also if the method throws.
+     * Keeps the lock for the rest of that time, counted from the acquire, even if the method
+     * throws.
      *
      * @return a time; by default it is released at once
      */
@@ -116,15 +117,16 @@ public @interface Locked {
     boolean shared() default false;
 
     /**
-     * How many may hold the lock at once if it is {@link #shared()}: a semaphore. Give all the same
-     * number, or store it with the name: {@link io.holdfast.HoldfastClient#limit(String, long)}.
+     * The number of holders at once if it is {@link #shared()}: a semaphore. Give all methods
+     * the same number, or store it with the name: {@link io.holdfast.HoldfastClient#limit(String,
+     * long)}.
      *
      * @return 0 by default: the number that is stored with the name, or no limit
      */
     long permits() default 0;
 
     /**
-     * How many of the permits each call takes if the lock is {@link #shared()}.
+     * The number of permits that each call takes if the lock is {@link #shared()}.
      *
      * @return 1 by default
      */

@@ -133,7 +133,7 @@ final class LockedAdvice implements Advice {
         return result;
     }
 
-    /** Calls the method; its hold is kept already for what the method around it says. */
+    /** Calls the method; its hold is already kept for the time of the method around it. */
     private Object enter(HoldfastLock lock, Hold hold, Duration kept, MethodInvocation call)
             throws Throwable {
         boolean longer = atLeast.compareTo(kept) > 0;

@@ -74,7 +74,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         return factory;
     }
 
-    /** A proxy whose target knows nothing of the annotated interface, such as a repository. */
+    /** A proxy whose target does not implement the annotated interface, such as a repository. */
     private Object adviseInterfaces(Object bean, String name) {
         if (bean instanceof Advised advised && !advised.isFrozen()) {
             for (Class<?> face : advised.getProxiedInterfaces()) {

@@ -9,7 +9,7 @@ import java.util.concurrent.Future;
 import java.util.function.UnaryOperator;
 
 /**
- * What the caller of a {@link Locked} method gets that returns a future. It is done when the
+ * The future that the caller of a {@link Locked} method with a future gets. It is done when the
  * method's future is and the lock is released. A caller that ends it before, by a cancel or a
  * timeout, ends the wait for the lock, or the method's future.
  */
@@ -81,7 +81,7 @@ final class LockedFuture {
         return result;
     }
 
-    /** No more than that: this does nothing to a part that is done. */
+    /** Only that: this does nothing to a part that is done. */
     private void cancelWithResult(Future<?> part) {
         result.whenComplete((value, failure) -> part.cancel(true));
     }

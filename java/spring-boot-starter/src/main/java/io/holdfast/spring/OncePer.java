@@ -8,8 +8,8 @@ import java.lang.annotation.Target;
 import org.springframework.core.annotation.AliasFor;
 
 /**
- * A method of a bean that one of all hosts runs in a period; on the others a call does nothing. For
- * {@code @Scheduled} methods, which run on every host.
+ * A method of a bean that only one host runs in a period; on the other hosts a call does nothing.
+ * For {@code @Scheduled} methods, which run on every host.
  *
  * <pre><code>
  * &#64;Scheduled(cron = "0 0 3 * * *")
@@ -22,7 +22,8 @@ import org.springframework.core.annotation.AliasFor;
  * java.util.concurrent.Callable)}. If the server cannot be asked, the call throws, and the scheduler
  * logs it and goes on.
  *
- * <p>The method returns nothing, or an {@code Optional}, which is empty if it is not its turn.
+ * <p>The method returns nothing, or an {@code Optional}, which is empty if it is not this call's
+ * turn.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)

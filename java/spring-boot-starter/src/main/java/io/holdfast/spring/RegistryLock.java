@@ -8,8 +8,8 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 
 /**
- * A lock of the registry. Spring's leaders see by an acquire inside theirs whether they still
- * lead: one that is not inside, because the outer one was lost, must not tell them that they do.
+ * A lock of the registry. Spring's leaders check by a nested acquire whether they still
+ * lead: an acquire that does not nest, because the outer hold was lost, must not succeed.
  */
 final class RegistryLock implements Lock {
     private final HoldfastLock lock;
@@ -35,7 +35,10 @@ final class RegistryLock implements Lock {
         }
     }
 
-    /** The fence of what this thread holds; 0: nothing. What it has lost is told, and over. */
+    /**
+     * The fence of this thread's hold; 0: it has none. A hold that it has lost is reported, and
+     * over.
+     */
     private long outerFence() {
         if (lock.getHoldCount() > 0) {
             return lock.fence();

@@ -356,7 +356,7 @@ final class MemoryHold implements Hold {
                 });
     }
 
-    /** Releases it, and says how a call ended. */
+    /** Releases it, and reports how a call ended. */
     void finish(MemoryRecord.End said) {
         run(
                 () -> {

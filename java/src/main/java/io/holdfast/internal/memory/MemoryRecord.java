@@ -120,7 +120,7 @@ record MemoryRecord(
                 && (print == null || other == null || Arrays.equals(print, other));
     }
 
-    /** How a caller is counted that is told of it. */
+    /** How a caller that gets it is counted. */
     CallOutcome counted(OnceOptions<?> options) {
         return !matches(options)
                 ? CallOutcome.MISMATCH

@@ -109,7 +109,7 @@ final class MemoryState implements MemoryHold.Place {
                 && (permits == 0 || weight(holds) + request.weight() <= permits);
     }
 
-    /** Stores a limit, and lets those who wait follow it; answers what was stored before. */
+    /** Stores a limit, and lets the waiters follow it; returns the limit before it. */
     Optional<LockLimit> limit(LockLimit said) {
         Optional<LockLimit> was = limit;
         limit = said.permits() == 0 ? Optional.empty() : Optional.of(said);
@@ -317,7 +317,7 @@ final class MemoryState implements MemoryHold.Place {
         return known != null && known.isKept() ? known.left() : Duration.ZERO;
     }
 
-    /** The call begins that is made at most once; else what is known of it. */
+    /** The call begins that is made at most once; else its record. */
     MemoryRecord begin(MemoryHold hold, OnceOptions<?> options) {
         hold.check();
         MemoryRecord known = record();
@@ -365,7 +365,7 @@ final class MemoryState implements MemoryHold.Place {
         }
     }
 
-    /** A caller says what became of the call. */
+    /** A caller settles the call. */
     void settle(
             MemoryRequest by,
             Outcome.State state,
@@ -399,7 +399,7 @@ final class MemoryState implements MemoryHold.Place {
         tell();
     }
 
-    /** Tells those who wait for an outcome, if there is one. */
+    /** Wakes the waiters for an outcome, if there is one. */
     private void tell() {
         for (MemoryWaiter waiter : List.copyOf(queue)) {
             MemoryRecord over = waiter.once != null ? outcome() : null;
@@ -434,7 +434,7 @@ final class MemoryState implements MemoryHold.Place {
         return waits;
     }
 
-    /** Lets in who waits first, and those behind it that fit beside it. */
+    /** Lets the first waiter in, and the waiters behind it that fit beside it. */
     private void serve() {
         tell();
         for (Iterator<MemoryWaiter> each = queue.iterator(); each.hasNext(); ) {

@@ -253,7 +253,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         return ending(this::startRelease);
     }
 
-    /** Releases it, and says how a call ended. */
+    /** Releases it, and reports how a call ended. */
     void finish(int state, byte[] bytes, long ttlMillis) {
         Completions.Outcome outcome =
                 client.start(number -> startFinish(state, bytes, ttlMillis, number)).join();

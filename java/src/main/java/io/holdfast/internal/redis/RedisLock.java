@@ -386,7 +386,7 @@ final class RedisLock implements HoldfastLock {
         return outcome.status() == Core.HF_EBUSY || outcome.status() == Core.HF_ETIMEOUT;
     }
 
-    /** Gives up an acquire; a server that does not answer is told later. */
+    /** Gives up an acquire; a server that does not answer gets the request later. */
     private void leave(Completions.Operation operation) {
         client.cancel(operation);
         CompletableFuture<?> left =
@@ -553,7 +553,7 @@ final class RedisLock implements HoldfastLock {
                 status, new long[] {hold}, 0, error.getReplicas(), error.getCause(), text);
     }
 
-    /** Whether the handle tells what became of the call. */
+    /** Whether the handle has the outcome of the call. */
     private static boolean isOutcome(int status) {
         return status == Core.HF_EDONE
                 || status == Core.HF_EFAILED
