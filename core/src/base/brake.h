@@ -4,13 +4,13 @@
 
 #include "base/util.h"
 
-/* The calling thread's; NULL: none. */
+/* The calling thread's brake; NULL: it has none. */
 hf_brake *hf_brake_mine(void);
 /* For poll(2): readable when the calling thread's brake has been pulled. -1: it has none. */
 int hf_brake_fd(void);
 bool hf_brake_is_pulled(void);
-/* From now on a pull shuts this socket down; -1: none. False: it was pulled before. NULL is never
- * pulled. */
+/* From now on a pull shuts this socket down; -1: no socket. False: it was pulled before. NULL is
+ * never pulled. */
 bool hf_brake_watch(hf_brake *brake, int fd);
 
 #endif

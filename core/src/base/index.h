@@ -1,5 +1,5 @@
-/* Intrusive hash tables, which grow with what is in them: an element holds its own entry. To add it
- * takes no memory, and if there is none to grow the table only becomes slower. */
+/* Intrusive hash tables, which grow with their elements: an element holds its own entry. Adding
+ * an element takes no memory, and if the table cannot grow it only becomes slower. */
 #ifndef HF_INDEX_H
 #define HF_INDEX_H
 
@@ -42,7 +42,7 @@ static inline hf_entry *hf_index_find(const hf_index *index, uint64_t hash) {
     return hf_entry_from(*hf_index_bucket((hf_index *)index, hash), hash);
 }
 
-/* Return the next older one of the same hash; or NULL. */
+/* Return the next older entry of the same hash; or NULL. */
 static inline hf_entry *hf_entry_older(const hf_entry *entry) {
     return hf_entry_from(entry->next, entry->hash);
 }
@@ -73,7 +73,7 @@ static inline void hf_index_remove(hf_index *index, hf_entry *entry) {
 /* Return the entry after this one, or with NULL the first; NULL: there are no more. */
 hf_entry *hf_index_after(const hf_index *index, const hf_entry *entry);
 
-/* Free the buckets; the entries stay what they are. */
+/* Free the buckets; the entries are not changed. */
 void hf_index_end(hf_index *index);
 
 #endif

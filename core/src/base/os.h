@@ -1,9 +1,9 @@
 /*
- * The room for the operating system: what systems have in different ways, and what no other file
- * of the core asks of them. tests/imports lists the rest, each with the files that may have it.
+ * The room for the operating system: the functions that differ between systems, and that no
+ * other file of the core calls. tests/imports lists the rest, each with the files that may have it.
  *
- * os.c has what all systems have, and knows macOS's names; os_linux.c has Linux's ways to sleep and
- * to wake; os_portable.c has the same with no more than POSIX. The build chooses one of the two.
+ * os.c has the part for all systems, with macOS's names; os_linux.c has Linux's ways to sleep and
+ * to wake; os_portable.c has the same with POSIX alone. The build chooses one of the two.
  */
 #ifndef HF_OS_H
 #define HF_OS_H
@@ -35,8 +35,8 @@ int hf_thread_run(pthread_t *thread, void *(*run)(void *), void *argument);
 /* The same, detached and without a name. False: no thread. */
 bool hf_detach(void *(*run)(void *), void *argument);
 
-/* In a function that waits, or that tells other threads: a cancelled thread goes on to its end.
- * Others would wait for ever for what it left behind. */
+/* For a function that waits, or that wakes other threads: a cancelled thread runs it to its
+ * end. Otherwise other threads would wait for ever for the cancelled one. */
 #define HF_NOT_CANCELLED                                                                           \
     int cancelable_ __attribute__((cleanup(hf_cancelable), unused)) = hf_uncancelable()
 int hf_uncancelable(void);
@@ -65,12 +65,12 @@ typedef struct {
 hf_event hf_event_new(void);
 void hf_event_free(hf_event event);
 
-/* Take the members, so that the one who sets it needs no more than `to`. Both leave errno alone. */
+/* Take the members, so that the thread that sets it needs only `to`. Both leave errno alone. */
 void hf_event_set(int to);
 void hf_event_clear(int fd);
 
-/* A descriptor for hf_poll(), which each sleep needs in fds. False with errno: none is left.
- * The portable build has no use for one, and answers -1. */
+/* A descriptor for hf_poll(), which each sleep needs in fds. False with errno: no descriptor
+ * is left. The portable build needs none, and returns -1. */
 bool hf_clock_open(int *clock);
 /* poll(2) until a time of hf_now(); HF_NO_DEADLINE: without a limit. The portable build may not
  * count the time that the machine sleeps. */
@@ -80,14 +80,14 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until);
  * word */
 
 void hf_sleep_init(pthread_cond_t *woken);
-/* With the mutex held, as pthread_cond_timedwait(): for that many milliseconds, an hour, or less.
- */
+/* With the mutex held, as pthread_cond_timedwait(): for that many milliseconds, an hour, or
+ * less. */
 void hf_sleep(pthread_cond_t *woken, pthread_mutex_t *mutex, int64_t ms);
 
 /*
- * Until the word is something else, that many milliseconds have passed, or for no reason. The other
+ * Sleep until the word has another value, `ms` have passed, or for no reason. The other
  * thread changes the word and then wakes: it needs no mutex, and the word may be gone by then. So
- * the woken thread never waits for the one that woke it.
+ * the woken thread never waits for the thread that woke it.
  */
 void hf_sleep_while(int *word, int is, int64_t ms);
 void hf_wake(int *word);

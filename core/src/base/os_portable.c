@@ -32,8 +32,8 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until) {
 
 /* ---------------------------------------------------------------- A list of sleepers is a futex */
 
-/* Each has a condition of its own: one that several share may keep the one that wakes waiting for
- * a thread that a signal handler has stopped. */
+/* Each sleeper has a condition of its own: with a shared condition, the waking thread might
+ * wait for a sleeper that a signal handler has stopped. */
 typedef struct sleeper {
     hf_item place;
     const int *word;

@@ -1,4 +1,5 @@
-/* What the simulation (tests/sim) is told, and decides; elsewhere nothing of it is compiled. */
+/* The events that the simulation (tests/sim) sees, and its decisions; elsewhere these macros are
+ * empty. */
 #ifndef HF_SIMULATED_H
 #define HF_SIMULATED_H
 

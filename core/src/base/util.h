@@ -15,9 +15,9 @@
     })
 void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* How many replicas had it, after the message that says so. */
+/* The number of replicas that had it, after the message about that. */
 void hf_explain_replicas(int64_t replicas);
-/* Why a hold was lost, after the message that says so: an HF_CAUSE_. */
+/* The cause of a loss, after the message about it: an HF_CAUSE_. */
 void hf_explain_cause(int32_t cause);
 /* Which of several locks the message is about. */
 void hf_explain_lock(size_t lock);
@@ -58,15 +58,15 @@ int64_t hf_jitter(int64_t low, int64_t high);
 int64_t hf_spread(int64_t ms);
 /* The pause after one of that many ms: twice as long, from the least up to the most. */
 int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms);
-/* The tries to reach a server, since the first one that failed. All zeros: none has. */
+/* The tries to reach a server, since the first that failed. All zeros: no try has failed. */
 typedef struct hf_tries {
     int64_t since, pause_ms, at; /* not to be tried again before `at` */
-    int64_t began;               /* the try under way; 0: none is */
+    int64_t began;               /* the try under way; 0: no try */
 } hf_tries;
 /* Plan the next try. Pauses grow to a sixteenth of the time since the first failure, so that a hold
  * that outlives an outage is renewed, and a fleet that waits for its server does not storm it. A
- * server that is slow to answer gets as long a rest, up to 3 s: it still works for those who gave
- * up. */
+ * server that is slow to answer gets as long a rest, up to 3 s: it still works for clients that
+ * gave up. */
 void hf_try_later(hf_tries *tries, int64_t now);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */

@@ -118,7 +118,7 @@ static hf_status outcome_of(const hf_op *op, hf_status status) {
     return status == HF_EBUSY && op->delegated && op->timeout_ms != 0 ? HF_ETIMEOUT : status;
 }
 
-/* This thread's message for it, if nothing has said yet how it ended. */
+/* Keep this thread's message for it, if no message of its end is kept yet. */
 static void explain_outcome(const hf_op *op, hf_status status) {
     if (status == HF_OK || status == HF_EDONE || op->explained)
         return;
@@ -145,7 +145,7 @@ static void explain_outcome(const hf_op *op, hf_status status) {
 }
 
 /* A grant by message may come from a server that has lost it since, and so may an answer, if it was
- * asked for before another hold: the answer to a claim shows whether it is one. */
+ * asked for before another hold: the answer to a claim shows whether it still stands. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
     if (status == HF_OK && !hold->pushed)
@@ -158,8 +158,8 @@ static hf_status list_won_locked(hf_hold *hold, bool keep) {
 /* Something of it may be on the server. */
 static bool is_there(const hf_op *op) { return op->score > 0 || op->hold->out > 0; }
 
-/* What takes it out of the queue. A cancel, when its time is up, leaves alone what it was granted
- * just before, so that a late copy of it does no harm. */
+/* The request that takes it out of the queue. A cancel, when its time is up, leaves a grant
+ * of just before alone, so that a late copy of the cancel does no harm. */
 static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     hf_ask ask = hf_op_ask(op);
     const hf_hold *hold = op->hold;
@@ -252,8 +252,8 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
     }
 }
 
-/* End the op without a request, if the server has nothing of it. False: it must be asked; after a
- * timeout also for the holder. */
+/* End the op without a request, if the server has nothing of it. False: the server must be asked;
+ * after a timeout also for the holder. */
 static bool end_here(hf_op *op, hf_status why) {
     if (is_there(op) || (why == HF_ETIMEOUT && op->answered))
         return false;
@@ -337,8 +337,8 @@ static void op_due(hf_timer *timer, int64_t now) {
 
 /* ------------------------------------------------------------ On a thread */
 
-/* One acquire, from its start: all that it does ends by its deadline, and what is not
- * undone by then is undone in the background. */
+/* One acquire, from its start: every step ends by its deadline, and the rest is
+ * undone in the background. */
 typedef struct acquiring {
     hf_client *client;
     hf_op op;
@@ -354,21 +354,21 @@ static int64_t deadline_of(const acquiring *call) {
     return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
 }
 
-/* And by when one that only tidies up: a wait that a signal ends does not last until its
- * timeout because the server is silent. */
+/* The deadline of an acquire that only cleans up: a wait that a signal ends does not
+ * last until its timeout because the server is silent. */
 static int64_t deadline_of_end(const acquiring *call) {
     return hf_earlier(deadline_of(call), hf_client_patience(call->client));
 }
 
-/* What came of a question. */
+/* The result of a request. */
 typedef struct question {
     hf_answer answer; /* the reply is the caller's to free */
     hf_look look;
     hf_standing mine;
 } question;
 
-/* By the cheapest request, and by the general one if that did nothing; until a message is faster.
- */
+/* By the cheapest request, and by the general one if that did nothing; until a message is
+ * faster. */
 static hf_status ask_server_locked(acquiring *call, question *asked) {
     hf_client *client = call->client;
     hf_op *op = &call->op;
@@ -391,7 +391,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
         hf_request_free(&request);
         hf_client_lock(client);
         hf_op_heard_locked(op, asked->answer.doubtful);
-        if (asked->answer.doubtful) /* the lost answer may have told of places that are gone */
+        if (asked->answer.doubtful) /* the lost answer may have reported places that are gone */
             hf_queue_recheck_locked(client, hold->names);
         if (status != HF_OK)
             return status;
@@ -482,8 +482,8 @@ static hf_status pause_locked(acquiring *call) {
     return status;
 }
 
-/* Leave the asking to the keeper, which no server can stop, and wait for what comes of it: so a
- * brake ends it at any time, and the end undoes what may be under way. */
+/* Leave the requests to the keeper, which no server can stop, and wait for their result: so
+ * a brake ends the acquire at any time, and its end undoes the requests under way. */
 static hf_status delegate_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->delegated = true;
@@ -571,7 +571,7 @@ static void run_locked(acquiring *call) {
         if (status == HF_OK && !op->done)
             status = step_locked(call, &tried);
         if (status == HF_EINTR && op->done && op->status == HF_OK)
-            op->done = false; /* the caller wants to hear of the signal: the grant is given back */
+            op->done = false; /* the caller must learn of the signal: the grant is given back */
         if (status != HF_OK && !op->done)
             hf_op_fail_locked(op, status);
         if (!op->done)

@@ -5,7 +5,7 @@
 #include "lock/lock.h"
 #include "lock/op.h"
 
-/* On whose behalf, and what for. */
+/* The owner, and the purpose. */
 typedef struct hf_caller {
     const void *owner; /* or the lock's, or */
     size_t owner_length;

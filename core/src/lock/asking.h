@@ -16,8 +16,8 @@ typedef enum {
  * crowded: the lock was waited for a moment ago. */
 hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded);
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask);
-/* more: that the lock is held is not all that it needs to know, because it waits, or a copy of its
- * request may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
+/* more: it must learn more than that the lock is held, because it waits, or a copy of its request
+ * may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
  * next. */
 hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
                             hf_look *look, hf_standing *mine);

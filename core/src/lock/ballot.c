@@ -15,7 +15,7 @@
 /* The masters' clocks, and the ways to them, may differ by this: a fence that is proposed lies
  * ahead of all of them. */
 #define AHEAD_MS 5
-/* And by no more than this: a way that took longer was this process, which stood still. */
+/* The limit of that: a way that took longer shows that this process stood still. */
 #define AHEAD_MAX_MS 1000
 /* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
 #define RECHECK_MS 1000
@@ -262,7 +262,7 @@ static void won(struct hf_ballot *ballot) {
     hf_op_finish_locked(op, HF_OK);
 }
 
-/* patient: those that are silent may answer yet. */
+/* patient: silent masters may still answer. */
 static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, bool patient) {
     const hf_vote *of = &ballot->votes[at];
     bool open = of->asking != NULL && (patient || !hf_master_is_silent(ballot->client, at, now));
@@ -274,7 +274,7 @@ static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, b
     return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
 }
 
-/* What has been said: is that enough? */
+/* Are the answers so far enough? */
 static void step(struct hf_ballot *ballot) {
     hf_said said[HF_MASTERS_MAX];
     while (ballot->asks) {
@@ -300,7 +300,7 @@ static void step(struct hf_ballot *ballot) {
             wake_at(ballot, overdue_at);
             return;
         case HF_CHOICE_NONE:
-            if (patient && asked) /* which tell whether others have it */
+            if (patient && asked) /* which show whether others have it */
                 wake_at(ballot, HF_NO_DEADLINE);
             else
                 came_to_nothing(ballot);
@@ -458,7 +458,7 @@ static void run(hf_op *op, bool interruptible) {
         if (status != HF_OK && op->ballot != NULL)
             end_ballot(op->ballot, status, false);
         else if (status != HF_OK && op->status == HF_OK)
-            hf_op_finish_locked(op, status); /* the caller wants to hear of the signal */
+            hf_op_finish_locked(op, status); /* the caller must learn of the signal */
     }
     if (!op->done)
         hf_op_fail_locked(op, status);

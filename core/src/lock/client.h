@@ -6,9 +6,9 @@
  * below (docs/design.md) may be taken under it, never the other way round. A function
  * whose name ends in _locked needs it held, and so do callbacks of timers, tasks and
  * links, and functions that are given an op. A function that takes it itself has a comment
- * that says "Without the mutex", or is in the public header. Those that only read what
- * never changes, or count references, do not mind. hf_client_unlock() is the one way to
- * let it go.
+ * that says "Without the mutex", or is in the public header. Functions that only
+ * read constant members, or count references, work with and without it. hf_client_unlock() is the
+ * one way to let it go.
  */
 #ifndef HF_CLIENT_H
 #define HF_CLIENT_H
@@ -85,7 +85,7 @@ hf_client *hf_client_keep(hf_client *client);
 void hf_client_drop(hf_client *client);
 
 hf_client *hf_client_lock(hf_client *client);
-/* Let the mutex go, and only then wake whoever has been told something. */
+/* Let the mutex go, and only then wake the threads that have news. */
 void hf_client_unlock(hf_client *client);
 /* Hold it to the end of the block. */
 #define HF_HOLDING_CLIENT(which)                                                                   \

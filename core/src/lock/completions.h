@@ -1,4 +1,4 @@
-/* Completions: what is told of operations that were started, and of losses. */
+/* Completions: news of started operations, and of losses. */
 #ifndef HF_COMPLETIONS_H
 #define HF_COMPLETIONS_H
 
@@ -6,12 +6,12 @@
 #include "lock/client.h"
 #include "protocol/names.h"
 
-/* A completion to be read. It is made with what it will tell of, so that telling needs
- * no memory: no caller waits for it for ever. */
+/* A completion to be read. It is allocated with the operation that it reports, so
+ * that reporting needs no memory: no caller waits for it for ever. */
 typedef struct hf_news {
     hf_item item;
     hf_completion completion;
-    /* While the operation that it will tell of is under way: */
+    /* While the operation that it will report is under way: */
     struct hf_completions *numbered; /* the caller's number finds it; NULL: it has no number */
     hf_entry by_number;
     struct hf_op *op; /* of an acquire */
@@ -30,10 +30,10 @@ hf_status hf_completions_want_locked(hf_client *client);
 int hf_completions_fd(const hf_client *client);
 
 hf_news *hf_news_new(const hf_completion *completion);
-/* With the mutex, if it has a number and was not told. NULL is allowed. */
+/* With the mutex, if it has a number and was not reported. NULL is allowed. */
 void hf_news_free(hf_news *news);
-/* From now on, until it is told, the number finds it. HF_EINVAL: another operation that is under
- * way has that number. */
+/* From now on, until it is reported, the number finds it. HF_EINVAL: another operation that is
+ * under way has that number. */
 hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);
 /* The operation under way with that number, or NULL. */
 hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
@@ -45,11 +45,11 @@ void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *comp
  * there is memory. The completion has its message. */
 void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names);
 
-/* The client is being closed: acquires whose completion was never read are told to have
- * been cancelled, and each of their holds is given to `drop`: no caller knows that it
+/* The client is being closed: acquires whose completion was never read are reported
+ * as cancelled, and each of their holds is given to `drop`: no caller knows that it
  * holds them. */
 void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold));
-/* Nothing more will be told. */
+/* No more completions will follow. */
 void hf_completions_close_locked(hf_client *client);
 
 #endif

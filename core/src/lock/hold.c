@@ -45,7 +45,7 @@ typedef enum {
     UNCLEAR /* it is refused: over, once the message names the missing permission */
 } verdict;
 
-/* One operation on a hold: its requests, and what their answers make of it. The steps are the
+/* One operation on a hold: its requests, and the effects of their answers. The steps are the
  * same whether the calling thread sends the requests (run()) or the keeper does (start()). */
 typedef struct operation {
     hf_hold *hold;
@@ -64,7 +64,7 @@ typedef struct operation {
 
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
-    char how;               /* what became of its call: hf_leaving; or 0 */
+    char how;               /* the end of its call: hf_leaving; or 0 */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
     bool may_drop;          /* a close would not ask in general after the cheapest form */
     bool drops;             /* the request is that form */
@@ -160,7 +160,7 @@ static void tell_locked(operation *mine) {
 typedef struct started {
     hf_task task;
     operation operation; /* with a reference of its hold */
-    bool unclear;        /* it is over, and the server is asked what is missing */
+    bool unclear;        /* it is over, and the server is asked for the missing permission */
 } started;
 
 static void drop_started(hf_task *task) {
@@ -220,8 +220,8 @@ static hf_status perform(operation *mine, int64_t number) {
 
 /* --------------------------------------------------------------- Release */
 
-/* End it here, before the server is told. Return the state that it had. If it was in the table its
- * reference is the caller's: *listed. */
+/* End it here, before the request is sent. Return its former state. If it was in the table, its
+ * reference is now the caller's: *listed. */
 static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
     *listed = state != HF_STATE_RELEASED && hf_hold_is_listed(hold);
@@ -279,8 +279,8 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
                    hf_names_quoted(hold->names));
 }
 
-/* One that was lost before is counted; one that the server forgot is lost by this, and the others
- * with it. */
+/* A hold that was lost before is counted already; a hold that the server forgot is lost by this,
+ * and the joined holds with it. */
 static void count_release_locked(const operation *mine) {
     hf_tally *tally = mine->hold->terms.counting.tally;
     if (mine->how != '\0')
@@ -347,12 +347,13 @@ static void settle_release(operation *mine, hf_status status) {
     /* A copy of its acquire may have begun it again, under another fence. */
     if (hold->out > 0 && gone)
         hf_undo_id_locked(hold);
-    /* A grant that ran out before its release took away the places of this client's others. */
+    /* A grant that ran out before its release took away the places of this client's other
+     * waiters. */
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
     mine->status =
         release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
-    hf_error error = *hf_error_last(); /* of this hold, not of those that it was joined with */
+    hf_error error = *hf_error_last(); /* of this hold, not of the holds that it was joined with */
     if (!mine->unknown)
         count_release_locked(mine);
     hf_error_set(&error);
@@ -426,7 +427,7 @@ void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, 
     } else if (left_ms == HF_RENEWAL_GONE) {
         hold->state = HF_STATE_LOST;
     } else if (left_ms >= HF_TTL_NONE) {
-        /* One that is not in the table yet has no deadline that could be past. */
+        /* A hold that is not in the table yet has no deadline that could be past. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
             hf_renewal_counts_locked(hold, mode, sent_at, left_ms);
         hf_renewal_plan_locked(hold);
@@ -496,14 +497,14 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     return status;
 }
 
-/* No copy of its acquire that is under way begins another; kept: or has begun one, beside what has
- * another id by now. False: no memory. */
+/* Let no copy of its acquire that is under way begin another hold; kept: nor have begun one beside
+ * the kept hold, which has another id by now. False: no memory. */
 static bool bury_locked(const hf_hold *hold, bool kept) {
     hf_ask ask = hf_hold_ask(hold);
     return hold->out == 0 || hf_undo_bury_locked(hold->client, hold->names, &ask, kept);
 }
 
-/* End the hold here, and leave it on the server: for that time, or as long as it has. */
+/* End the hold here, and leave it on the server: for that time, or for the rest of its lease. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed, kept = duration_ms != HF_NEVER;
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
@@ -723,11 +724,11 @@ hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
     return perform(&mine, op);
 }
 
-/* What a majority of its votes has come to. */
+/* The result of a majority of its votes. */
 static void settle_masters(operation *mine, hf_status status) {
     hf_hold *hold = mine->hold;
     bool gone = status == HF_ELOST;
-    if (mine->round == HF_ROUND_RELEASE) { /* as if one server had said so */
+    if (mine->round == HF_ROUND_RELEASE) { /* as if one server had answered so */
         redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = gone ? 0 : 1};
         mine->answered(mine, gone ? HF_OK : status, &reply, hf_now());
         return;
@@ -945,10 +946,10 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(hold->client);
-    return leave_locked(hold, HF_NEVER, "handed over"); /* the other side knows of no doubt */
+    return leave_locked(hold, HF_NEVER, "handed over"); /* the other process knows of no doubt */
 }
 
-/* What a token says, in its bytes. */
+/* The parts of a token, in its bytes. */
 typedef struct handed {
     char id[HF_ID_LENGTH + 1];
     bool shared;
@@ -957,7 +958,7 @@ typedef struct handed {
     size_t name_length, owner_length;
 } handed;
 
-/* Read a token. False: the bytes are none. */
+/* Read a token. False: the bytes are no token. */
 static bool read_token(const void *token, size_t length, handed *of) {
     char text[64] = "", mode[2];
     long long number;
@@ -993,7 +994,7 @@ static hf_status adopt(hf_hold *hold) {
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);
-    /* For that long the other process has asked. */
+    /* The other process has asked for that time. */
     hold->validity.extended_until = hold->validity.deadline;
     if (!hf_table_believes_locked(hold, hold->fence)) { /* an old one, after a failover */
         hf_hold_give_up_locked(hold);
@@ -1040,7 +1041,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hold->terms.replicas = 0; /* only an acquire waits for them */
     memcpy(hold->id, of.id, sizeof of.id);
     HF_MARK("M4");
-    hold->out = 1; /* what the other process sent is not known here */
+    hold->out = 1; /* the requests of the other process are not known here */
     hf_hold_begin(hold, of.fence, hf_now(), 0);
     hf_validity_extends(&hold->validity, hf_now(), HF_LEASE_MAX); /* until the first answer */
     if (status == HF_OK)

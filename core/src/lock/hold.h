@@ -5,11 +5,11 @@
 
 #include "lock/holds.h"
 
-/* Release it, without the mutex; left: what became of its call, or NULL. Answers as the public
+/* Release it, without the mutex; left: the end of its call, or NULL. Returns as the public
  * functions. */
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number);
 #define HF_ON_THIS_THREAD INT64_MIN /* in place of the number of a started one */
-/* Release it for an acquire that came to nothing, in the background; or, while the server answers,
+/* Release it for an acquire that failed, in the background; or, while the server answers,
  * on this thread, without the mutex. */
 void hf_hold_give_up_locked(hf_hold *hold);
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
@@ -21,13 +21,13 @@ hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline);
 /* Ask for it again, with that floor: HF_OK says that it stands, and that its server gives no fence
  * below the floor any more. */
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op);
-/* Have it last for that time from now, if that is longer than what is left. */
+/* Make it last for that time from now, if that is longer than the time left. */
 hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op);
-/* What is kept is held again until then: it is looked at, its end is told, and it can be kept for
- * another time. */
+/* Hold a kept lock again until then: it is checked, its end is reported, and it can be kept
+ * for another time. */
 void hf_hold_take_up(hf_hold *hold);
-/* What a closing client leaves of it on the server: nothing, or what is being kept. Return how many
- * requests that takes. */
+/* Make a closing client's requests for it: a release, or a keep. Return their
+ * number. */
 size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold);
 #define HF_HOLD_LAST_MAX 2
 /* A claim, a look, or a renewal that never shortens was answered so. */

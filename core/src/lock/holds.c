@@ -13,18 +13,18 @@
 #define YOUNG (1 * HF_MS)
 
 struct hf_table {
-    hf_list holds;   /* all that may still be on the server */
+    hf_list holds;   /* all holds that may still be on the server */
     hf_index stacks; /* the same by name and owner, newest first */
     struct {
         uint64_t hash;
         int64_t fence;
-        hf_hold *hold; /* the last one that an answer showed, or if that is held no more, that a
-                        * message told of; exclusive, and still in the table */
+        hf_hold *hold; /* the last hold that an answer showed, or, if that is no longer held,
+                        * that a message granted; exclusive, and still in the table */
     } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
     struct {
         uint64_t hash;
         int64_t permits, per_ms;
-    } limits[LIMITS]; /* that servers told of; a newer name takes an older one's place */
+    } limits[LIMITS]; /* that servers reported; a newer name takes the place of an older one */
     int64_t numbers;
     size_t failing; /* of the holds */
 };
@@ -391,7 +391,7 @@ void hf_table_shown_locked(hf_hold *hold) {
     struct hf_table *table = hold->client->table;
     size_t at = hold->names->hash % FLOORS;
     const hf_hold *before = table->floors[at].hold;
-    /* A close has what is held no more in a list of its own. */
+    /* A close has the holds that have ended in a list of its own. */
     if (table->floors[at].hash == hold->names->hash && hf_hold_is_listed(hold) &&
         hold->state == HF_STATE_HELD && (before == NULL || before->fence < hold->fence))
         table->floors[at].hold = hold->terms.mode != HF_MODE_SHARED ? hold : NULL;
@@ -513,7 +513,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hold->terms.counting.tally->stats.held++;
     hf_list_add_first(&table->holds, &hold->item);
     uint64_t stack = stack_of(hold);
-    /* Nested in one that is held: one and the same section, as to max_hold. */
+    /* Nested in a hold that is held: one and the same section, as to max_hold. */
     HF_EACH_OF(at, &table->stacks, stack)
     if (STACKED(at)->fence == hold->fence) {
         HF_MARK("M5");

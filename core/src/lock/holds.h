@@ -18,7 +18,7 @@ enum {
     HF_WHY_JOINED = 16 /* another hold that it is joined with is lost; plus the HF_CAUSE_ of that */
 };
 
-/* What a lock asks for, and each of its holds, unless the acquire says otherwise. */
+/* The terms of a lock, and of each of its holds, unless the acquire overrides them. */
 typedef struct hf_terms {
     int64_t lease_ms;    /* at the acquire */
     int64_t max_hold_ms; /* 0: no limit */
@@ -28,7 +28,7 @@ typedef struct hf_terms {
     hf_mode mode;
     int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
     int64_t ahead_ms;        /* the head start of its place in the queue */
-    bool learns;             /* it says no number: a limit that is stored counts */
+    bool learns;             /* it gives no number: a stored limit applies */
     bool gate;               /* and a lease: it takes a stored rate */
     int32_t replicas;        /* how many must have the hold before its acquire is answered */
     int64_t replica_ms;
@@ -46,7 +46,7 @@ struct hf_hold {
     char id[HF_ID_LENGTH + 1];
     int64_t fence;
 
-    hf_terms terms;                /* what the lock and the call ask for */
+    hf_terms terms;                /* the terms of the lock and the call */
     struct hf_ballot *ballot;      /* of several masters: whose votes it stands on; or NULL */
     struct hf_hold *beside;        /* the next one that does */
     int64_t vote_floor;            /* of a vote: its fence lies above this */
@@ -69,31 +69,31 @@ struct hf_hold {
     bool one_of_many;     /* the lock may have several holds */
     hf_company company;   /* of a shared one, when it began */
     int64_t began_at;     /* not later than its own lease did */
-    int64_t shown_at;     /* when an answer has shown it last; 0: none has */
-    int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
+    int64_t shown_at;     /* when an answer has shown it last; 0: no answer has */
+    int64_t least_until;  /* a release before then keeps the lock until then; 0: no release does */
     int64_t owed_until;   /* of several masters: what nested in it is kept until then, by it */
     int64_t keeps_until;  /* it is to be kept until then, though a keep may have failed; 0: it is
                            * not */
     int64_t reached;      /* how many replicas had it when it was acquired; -1: not asked yet */
-    int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
+    int64_t counts_since; /* it counts as held since then; 0: not yet, or no longer */
 
     /* The renewal's. */
-    unsigned server; /* that told of it last: hf_discovery_place() when that was asked */
+    unsigned server; /* that reported it last: hf_discovery_place() when it was asked */
     bool asked;      /* a renewal or claim is under way */
     bool looks;      /* and it does not renew */
-    bool fails;      /* the last try came to nothing: hf_hold_fails_locked() */
+    bool fails;      /* the last try failed: hf_hold_fails_locked() */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */
     hf_item undo;
     char undo_id[HF_ID_LENGTH]; /* given up under this id */
     /* The completions'. */
-    hf_news *news; /* tells of its loss; or NULL */
+    hf_news *news; /* reports its loss; or NULL */
 
     /* The table's. */
     hf_item item;
     bool kept;              /* on its owner's stack, for hf_lock_release() */
-    int64_t thread;         /* that acquired it; 0: it was started, and none has */
+    int64_t thread;         /* that acquired it; 0: it was started, and no thread did */
     struct hf_hold *joined; /* the next in a ring: losing one is losing all; NULL: it is in none */
     hf_entry stack;         /* among those of its name and owner */
 
@@ -105,7 +105,7 @@ struct hf_hold {
 
 /* NULL: no memory. */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
-/* Give it a note, before it is acquired; empty: none. HF_EINVAL, HF_ENOMEM. */
+/* Give it a note, before it is acquired; empty: no note. HF_EINVAL, HF_ENOMEM. */
 hf_status hf_hold_note(hf_hold *hold, const void *note, size_t length);
 /* What the servers know its owner by. */
 static inline const char *hf_hold_text(const hf_hold *hold, size_t *length) {
@@ -122,9 +122,11 @@ hf_hold *hf_hold_grab(hf_hold *hold);
 /* With the mutex, the hold must not be the last to know its client. NULL is allowed. */
 void hf_hold_drop(hf_hold *hold);
 
-/* It is held from now on, by an answer to what was sent then or a grant that began then. */
+/* It is held from now on, by the answer to a request of that time, or a grant that began
+ * then. */
 void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline);
-/* Of those that it is joined with, and itself: losing that one is losing all. */
+/* Return the first to end of it and the holds that it is joined with: losing that hold is losing
+ * all. */
 const hf_hold *hf_hold_first_to_end(const hf_hold *hold);
 /* It is joined with others, which go on without it. */
 void hf_hold_part_locked(hf_hold *hold);
@@ -148,10 +150,11 @@ static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at
 
 /* What it asks a server for, or gives up; not in any queue. */
 hf_ask hf_hold_ask(const hf_hold *hold);
-/* What releases it on the server; again: if a copy of its acquire may come, under any fence. */
+/* The request that releases it on the server; again: if a copy of its acquire may arrive, under any
+ * fence. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
-/* The same in its cheapest form, if there is nothing to look after, for all that is known. False:
- * there is no such request. */
+/* The same in its cheapest form, if this client knows of nothing else to do there. False: there
+ * is no such request. */
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
@@ -163,7 +166,7 @@ hf_status hf_hold_explain_gone(const hf_hold *hold);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
 /* The same for a hold that the server answers and does not renew. */
 hf_status hf_hold_explain_refused(const hf_hold *hold);
-/* HF_OK if the state is held; otherwise why not, as the two above say it. */
+/* HF_OK if the state is held; otherwise the status and message of the two above. */
 hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how);
 #define HF_HOW_LOST "its lease ended, or its key was taken away"
 /* Its owner holds the lock shared, and asks for it exclusively. */
@@ -171,7 +174,7 @@ hf_status hf_hold_refuse(const hf_hold *hold);
 
 /* Remember the limit of the hold's lock; or return why the hold cannot follow it: HF_ELIMIT. */
 hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited);
-/* Ask by the limit that is remembered, if the hold says no number. */
+/* Use the limit that is remembered, if the hold gives no number. */
 void hf_hold_follow_locked(hf_hold *hold);
 
 /* ----------------------------------------------------------------- Table */
@@ -180,9 +183,9 @@ void hf_hold_follow_locked(hf_hold *hold);
 struct hf_table *hf_table_begin(void);
 void hf_table_end(struct hf_table *table);
 
-/* A new hold id, and in what it may nest. An owner that is this client's own, and has no hold
- * here, does not nest: what the server still has of it is the orphan of a release that was lost,
- * and others may have held the lock since, with greater fences. */
+/* Give it a new hold id, and find the hold in which it may nest. An owner that is this client's
+ * own, and has no hold here, does not nest: a hold of it on the server is the orphan of a release
+ * that was lost, and others may have held the lock since, with greater fences. */
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
 /* The live hold of this client in which it nests, as its id was made; or NULL. */
 hf_hold *hf_table_outer_locked(const hf_hold *hold);
@@ -192,9 +195,9 @@ int64_t hf_hold_floor_locked(const hf_hold *hold);
  * memory; but of shared holds, which are granted beside each other, a later one may be told first,
  * and a nested one has its outer's. */
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence);
-/* A hold that this one, which an answer has shown, shows to be lost, though its lease has not
- * ended: an exclusive one, or what nests in it, beside which the server would have granted none.
- * NULL: none is left. */
+/* Return a hold that this one, which an answer has shown, proves to be lost, though its
+ * lease has not ended: an exclusive hold, or a hold nested in it, beside which the server would not
+ * have granted this one. NULL: no more. */
 hf_hold *hf_table_superseded_locked(const hf_hold *hold);
 /* Remember that an answer has shown this hold. */
 void hf_table_shown_locked(hf_hold *hold);
@@ -214,7 +217,7 @@ typedef struct hf_holder {
     const char *bytes;
     size_t length;
     int64_t lock_serial; /* not 0: its holds are found by the lock alone */
-    bool shared;         /* only shared holds, or only the others */
+    bool shared;         /* only shared holds, or only exclusive ones */
 } hf_holder;
 
 /* The next hold on the owner's stack of that name: the newest, or the one below `hold`. */

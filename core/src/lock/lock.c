@@ -87,7 +87,7 @@ static hf_status check_mode(const hf_lock_options *options) {
     return HF_OK;
 }
 
-/* A pass of a gate says neither number nor lease: the default goes with the question for them. */
+/* A pass of a gate gives neither number nor lease: the default goes with the request for them. */
 static hf_status check_gate(const hf_lock_options *options) {
     if (options->mode != HF_SHARED || options->permits > 0 || options->replicas > 0 ||
         options->renew != HF_OFF || options->reentrant != HF_OFF)

@@ -10,7 +10,7 @@ struct hf_lock {
     int64_t serial; /* never reused */
     hf_terms terms;
     size_t owner_length; /* 0: the default owner */
-    size_t note_length;  /* 0: none; behind the owner */
+    size_t note_length;  /* 0: no note; behind the owner */
     char owner[];
 };
 

@@ -1,5 +1,5 @@
 /*
- * What a majority of masters says. Plain data and pure functions: nothing here waits, sends or
+ * The verdict of a majority of masters. Plain data and pure functions: nothing here waits, sends or
  * looks at a clock.
  */
 #ifndef HF_MAJORITY_H
@@ -12,7 +12,7 @@ static inline size_t hf_majority(size_t masters) { return masters / 2 + 1; }
 /* How one master stands to a ballot. */
 typedef struct hf_said {
     enum {
-        HF_SAID_NOTHING, /* it is asked, and may say yes in time */
+        HF_SAID_NOTHING, /* it is asked, and may give its vote in time */
         HF_SAID_YES,     /* the ballot has its vote */
         HF_SAID_NO       /* it refuses, or cannot be asked, or is silent */
     } said;
@@ -25,7 +25,7 @@ typedef enum {
     HF_CHOICE_WAIT,
     HF_CHOICE_CONFIRM, /* another fence is chosen: all that has confirmed one before is void */
     HF_CHOICE_HELD,    /* a majority has confirmed the chosen fence */
-    HF_CHOICE_NONE     /* no majority can say yes any more */
+    HF_CHOICE_NONE     /* no majority can give its votes any more */
 } hf_choice;
 
 /* Choose the fence of a ballot, *fence, which is 0 before. A master that gave just that fence has

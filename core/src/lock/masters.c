@@ -89,7 +89,7 @@ static bool is_answer(hf_status status) {
 }
 
 void hf_master_note(hf_master *master, hf_status status, const hf_error *why) {
-    if (status == HF_ENOMEM) /* this process says so, and not the master */
+    if (status == HF_ENOMEM) /* this process decides that, and not the master */
         return;
     if (!is_answer(status)) {
         master->down = true;
@@ -138,8 +138,8 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
 
 /* ---------------------------------------------------------------- Hearing */
 
-/* A master renews its votes no more, or again. Announce only what changes for the holds: a minority
- * fails, a majority, none. */
+/* A master no longer renews its votes, or renews them again. Announce only a change for the holds:
+ * a minority fails, a majority fails, no master fails. */
 static void hear_trouble(hf_client *client, size_t at, bool fails) {
     struct hf_quorum *quorum = client->quorum;
     hf_completion completion = {.kind = HF_KIND_FAILOVER};
@@ -196,7 +196,7 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
     int64_t trip_ms = (hf_now() - call->sent_at) / HF_MS;
     hf_master_note(master, completion->status, &completion->error);
     master->tried = master->tried || call->kind != HF_CALL_LINE;
-    if (!master->down && call->kind != HF_CALL_LINE) /* one that was slow says little of the next */
+    if (!master->down && call->kind != HF_CALL_LINE) /* a slow answer says little about the next */
         master->trip_ms += trip_ms > master->trip_ms ? (trip_ms - master->trip_ms + 7) / 8
                                                      : trip_ms - master->trip_ms;
 }

@@ -1,7 +1,7 @@
 /*
- * What is under way at the masters of a quorum. A call is one operation that was started at a
- * master's client, and is heard of by its completion; how a master is, its calls tell. All of this
- * needs the quorum's mutex.
+ * The operations under way at the masters of a quorum. A call is one operation that was
+ * started at a master's client, and ends with its completion; the calls show the state of a master.
+ * All of this needs the quorum's mutex.
  */
 #ifndef HF_MASTERS_H
 #define HF_MASTERS_H
@@ -35,13 +35,13 @@ hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, struct hf_
 static inline int64_t hf_call_number(const hf_call *call) { return (int64_t)(intptr_t)call; }
 /* It was not started. */
 void hf_call_drop(hf_call *call);
-/* No caller wants its end now. */
+/* No caller waits for its end now. */
 void hf_call_abandon(hf_call **of);
 
 /* It could not be released, because there is no memory, or because its master keeps it while others
  * do not: its own client undoes it. */
 void hf_vote_give_up(struct hf_hold *vote);
-/* Give a vote back in the background. The reference is its caller's no more. */
+/* Give a vote back in the background. Takes the caller's reference. */
 void hf_vote_give_back(hf_client *client, size_t at, struct hf_hold *vote);
 
 /* For a short while nothing more is sent to a master that owes an answer for long: then it is
@@ -58,10 +58,10 @@ bool hf_masters_refuse(const hf_client *client);
  * status with which masters refuse this client. */
 hf_status hf_masters_explain(const hf_client *client, const hf_names *names);
 
-/* Read what the masters' clients tell. lost: a vote is. */
+/* Read the completions of the masters' clients. lost: a vote is lost. */
 void hf_masters_hear(hf_client *client,
                      void (*lost)(hf_client *client, size_t at, const hf_completion *completion));
-/* The client goes, with all that was never answered. */
+/* Free it with the client, and with all calls that were never answered. */
 void hf_masters_end(struct hf_quorum *quorum);
 
 #endif

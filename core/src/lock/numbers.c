@@ -24,7 +24,7 @@ typedef struct watch {
     hf_rule rule;
     int64_t slice; /* the number of the last slice, of those since the machine's start */
     int64_t counts[SLICES + 1];
-    int64_t quiet_until; /* it was told; and not again before this */
+    int64_t quiet_until; /* it was raised; and not again before this */
 } watch;
 
 struct hf_numbers {
@@ -32,7 +32,7 @@ struct hf_numbers {
     hf_tally **named;
     uint32_t count, names_max;
     hf_index tallies; /* the named ones */
-    bool by_name;     /* unless the lock says otherwise */
+    bool by_name;     /* unless the lock overrides it */
     hf_rule alarm;
     watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
 };
@@ -92,7 +92,7 @@ void hf_numbers_end(struct hf_numbers *numbers) {
     free(numbers);
 }
 
-/* The counts of the name; beyond the bound, those of all others. NULL: no memory. */
+/* The counts of the name; beyond the bound, the counts of all others. NULL: no memory. */
 static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
     HF_EACH_OF(at, &numbers->tallies, names->hash)
     if (hf_names_equal(HF_OF(hf_tally, by_name, at)->names, names))
@@ -138,7 +138,7 @@ hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_opti
 
 /* ------------------------------------------------------------------- Alarm */
 
-/* Forget what is older than the window. */
+/* Forget the timeouts that are older than the window. */
 static void slide(watch *at, int64_t now) {
     int64_t slice = now / (at->rule.window_ms * HF_MS / SLICES);
     for (int64_t i = at->slice + 1; i <= slice && i <= at->slice + SLICES + 1; i++)

@@ -1,7 +1,8 @@
 /*
- * Numbers: what a client counts. Each acquire, and the hold that it wins, is counted in one
- * tally: that of its lock's name, if the lock asks for one, or the one of all others. A reader
- * adds the tallies up. So counting is a few additions, under the mutex that is held there anyway.
+ * Numbers: the counts of a client. Each acquire, and the hold that it wins, is counted
+ * in one tally: the tally of its lock's name, if the lock asks for one, or the tally of all others.
+ * A reader adds the tallies up. So counting is a few additions, under the mutex that is held there
+ * anyway.
  *
  * It also sees when many acquires of one lock time out, and raises the alarm.
  */
@@ -39,7 +40,7 @@ void hf_numbers_end(struct hf_numbers *numbers);
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting);
 
-/* As a client counts what no lock of its own asks for. */
+/* The rule of the client, for locks without a rule of their own. */
 hf_counting hf_numbers_common(const hf_client *client);
 
 /* Here, because every acquire and release does it. */
@@ -59,10 +60,10 @@ static inline void hf_count_acquired_locked(hf_tally *tally, bool queued, int64_
 static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
     hf_record(&tally->stats.hold, held);
 }
-/* One of that name did not get it. If it timed out, this thread's message says so. */
+/* An acquire of that name failed. If it timed out, this thread's message has the timeout. */
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
                              hf_status status);
-/* What became of a call, as in hf_leaving, and what telling the server came to. */
+/* The end of a call, as in hf_leaving, and the status of its report to the server. */
 void hf_count_finish_locked(hf_tally *tally, char how, hf_status status);
 /* It was lost. */
 void hf_count_loss_locked(hf_tally *tally, int cause);

@@ -1,4 +1,4 @@
-/* Once: a call that one caller makes, and whose outcome all others get. */
+/* Once: a call that one caller makes, and whose outcome all other callers get. */
 #include "lock/acquire.h"
 #include "lock/hold.h"
 #include "lock/outcome.h"
@@ -104,8 +104,8 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
     hold->once->begun = held;
     hold->terms.counting.tally->stats.begun += held;
     hf_client_unlock(hold->client);
-    /* This thread stood still: by now others may think of it as unknown, and it has not been made.
-     */
+    /* This thread stood still: by now others may think of it as unknown, and it has not been
+     * made. */
     return held ? HF_OK
                 : withdraw(hold, hf_hold_explain_state(hold, state,
                                                        "its lease ended before the call began"));

@@ -1,6 +1,6 @@
 /*
- * The data of an acquire: an op, and the queue of its lock. queue.h says who stands where, life.h
- * how an op ends, waiting.h when it asks again, reading.h how a thread sleeps.
+ * The data of an acquire: an op, and the queue of its lock. queue.h has the order of the ops,
+ * life.h the end of an op, waiting.h its re-checks, reading.h the sleep of a thread.
  */
 #ifndef HF_OP_H
 #define HF_OP_H
@@ -38,24 +38,24 @@ typedef struct hf_op {
     bool answered;  /* the server has said how it stands */
     bool explained; /* a message says how it ended: this thread's, or `why` */
     bool owed;      /* the client is closed: its thread undoes it itself */
-    bool done;      /* status says how it ended; if HF_OK, hold is held */
+    bool done;      /* status is its result; if HF_OK, hold is held */
     hf_status status;
     int64_t done_at;          /* if HF_OK */
     struct hf_ballot *ballot; /* of several masters, until it is done; or NULL */
-    struct hf_queue *queue;   /* NULL: it is in none */
-    hf_link *link;            /* that of the queue's channel */
+    struct hf_queue *queue;   /* NULL: it is in no queue */
+    hf_link *link;            /* the link of the queue's channel */
     hf_item place;            /* in the queue; then among those that are confirmed: replicas.c */
     size_t owner;             /* its bucket of owners */
     hf_entry by_id;
 
     /* Of one with a thread, which has the op on its stack. */
-    hf_bell *bell; /* tells it to look again; NULL until it waits */
+    hf_bell *bell; /* wakes it to look again; NULL until it waits */
     bool rung;     /* that has been, or will be, written to */
     bool polling;  /* it is in poll(2), and would notice */
     hf_item seat;  /* in link->threads */
     hf_error *why; /* how it ended, if `explained` */
 
-    /* Of one that was started: */
+    /* Of a started op: */
     bool started;
     void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
     /* At last: takes its hold over. NULL: the close has told, before its thread was done. */
@@ -69,7 +69,7 @@ typedef struct hf_op {
     hf_timer timer;
 } hf_op;
 
-/* All of this client that wait for one lock, in the order in which they came. */
+/* All ops of this client that wait for one lock, in order of arrival. */
 typedef struct hf_queue {
     hf_client *client;
     hf_names *names;

@@ -165,7 +165,8 @@ static hf_members *name_members(const hf_address *address) {
     return hf_members_new(all, address->place_count, address->quarantine_ms);
 }
 
-/* An ordinary client beside those of the masters: it asks the first one what only one can tell. */
+/* An ordinary client beside the clients of the masters: it asks the first master for data that only
+ * a single server has. */
 static hf_status open_quorum(const char *url, hf_address *address, const hf_client_options *options,
                              hf_client **client_out) {
     hf_members *members = name_members(address);
@@ -244,8 +245,8 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
     }
 }
 
-/* Tell the server what a closing client leaves there: some at a time, so that it needs
- * no memory to speak of. */
+/* Send a closing client's last requests to the server: some at a time, so that it
+ * needs hardly any memory. */
 static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
     int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
     hf_request last[HF_FLUSH_MAX];

@@ -8,14 +8,14 @@
 struct hf_once {
     char terms[HF_TERMS_LENGTH];
     bool most;  /* it is made at most once */
-    bool begun; /* its record says so */
+    bool begun; /* its record was written */
     bool known; /* another caller's call has a record, in `record` */
     hf_call_record record;
-    char bytes[]; /* those of the record, each with a NUL */
+    char bytes[]; /* the owner and note of the record, each with a NUL */
 };
 
-/* How a request names the state of a call, as in hf_leaving; NUL: a call cannot end in the state.
- */
+/* How a request names the state of a call, as in hf_leaving; NUL: a call cannot end in the
+ * state. */
 char hf_once_how(int32_t state);
 /* HF_EINVAL. */
 hf_status hf_once_check_ttl(int64_t ttl_ms);
@@ -32,14 +32,14 @@ hf_status hf_once_outcome_of(const hf_hold *hold);
 hf_status hf_once_status(const hf_hold *hold);
 /* The caller has set info->size. NULL: there is no record. */
 void hf_once_tell(const hf_call_record *record, hf_once_info *info);
-/* What its terms are on the wire, also of a hold that was acquired otherwise. */
+/* Its terms on the wire, even of a hold that was acquired otherwise. */
 const char *hf_once_terms(const hf_hold *hold);
 /* Its call was not made, and will not be. */
 static inline hf_leaving hf_once_not_made(const hf_hold *hold) {
     return (hf_leaving){.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
 }
 
-/* A release that said what became of the call was answered so. */
+/* Read the answer to a release that reported the end of the call. */
 hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome);
 
 #endif

@@ -3,8 +3,8 @@
 #include "lock/lock.h"
 
 /* The newest hold on the owner's stack. Threads that share a lock which is not reentrant share the
- * stack, but each of its holds is for itself: a thread gets its own, also a lost one, before those
- * of others. */
+ * stack, but each of its holds is for itself: a thread gets its own hold, even a lost one, before
+ * those of others. */
 static hf_hold *newest_locked(const hf_lock *lock, const hf_holder *holder) {
     hf_hold *newest = hf_table_next_locked(lock->client, lock->names, holder, NULL);
     if (lock->terms.reentrant)

@@ -6,7 +6,7 @@
 #include "lock/reading.h"
 #include "lock/thread.h"
 
-/* For how long others are expected to want a lock that was waited for. */
+/* For how long a lock that was waited for is expected to be contended. */
 #define EXPECTED_MS 1000
 /* For how long a `wait` or `share` that did nothing is not tried again: while ids may be dead no
  * `wait` does, and while a limit is stored no `share`. */
@@ -20,7 +20,7 @@ struct hf_waiting {
     hf_index queues;          /* by their lock's name */
     hf_index ids;             /* of ops */
     unsigned owners[OWNERS];  /* how many wait, by a hash of lock and owner */
-    hf_list spare;            /* bells, to be used again: a wake-up may still come to one */
+    hf_list spare;            /* bells, to be used again: a wake-up may still reach one */
     int64_t handed_on[LOCKS]; /* when a hold was last waited for, by the lock's name */
     int64_t in_vain[LOCKS];   /* when a `wait` or `share` last did nothing, by the same */
 };
@@ -236,7 +236,7 @@ void hf_op_free_locked(hf_op *op) {
         free(op);
     } else if (op->bell != NULL) {
         if (op->rung)
-            hf_event_clear(op->bell->event.fd); /* a wake-up that comes later does no harm */
+            hf_event_clear(op->bell->event.fd); /* a late wake-up does no harm */
         hf_list_add_first(&client->waiting->spare, &op->bell->item);
         op->bell = NULL;
     }
@@ -245,7 +245,7 @@ void hf_op_free_locked(hf_op *op) {
 hf_ask hf_op_ask(const hf_op *op) {
     hf_ask ask = hf_hold_ask(op->hold);
     if (op->queue == NULL)
-        return ask; /* it has no place, or none any more */
+        return ask; /* it has no place, or no longer has one */
     ask.channel = op->queue->channel->name;
     ask.channel_length = op->queue->channel->length;
     ask.timeout_ms = op->timeout_ms;

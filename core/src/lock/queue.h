@@ -29,7 +29,7 @@ void hf_op_rename_locked(hf_op *op, const char *id);
 void hf_op_move_locked(hf_op *op, hf_link *link);
 
 hf_op *hf_op_find_locked(const hf_client *client, const char *id);
-/* Return the op after that one, in no order; NULL: the first, or none is left. */
+/* Return the op after that op, in no order; of NULL the first. NULL: no op is left. */
 hf_op *hf_op_each_locked(const hf_client *client, const hf_op *op);
 hf_queue *hf_queue_find_locked(const hf_client *client, const hf_names *names);
 /* The queue is empty, and no question of it is under way. */
@@ -48,7 +48,7 @@ void hf_queue_recheck_all_locked(hf_client *client);
 
 /* A hold was waited for, or was not, and began then. */
 void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at);
-/* Do others want that lock, for all that this client knows? */
+/* Is the lock contended, as far as this client knows? */
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);

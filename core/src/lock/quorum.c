@@ -7,7 +7,7 @@
 #include "net/discovery.h"
 #include "protocol/answers.h"
 
-/* When a majority has answered, the others have as long again, and this. */
+/* When a majority has answered, the others have the same time again, and this. */
 #define GRACE_MS 50
 
 /* --------------------------------------------------------------- Gathering */
@@ -158,7 +158,7 @@ static hf_status log_in(hf_client *master, hf_request *request, redisReply **rep
     return status;
 }
 
-/* Of what the masters that have answered told of themselves. */
+/* Warn by what the masters that have answered report of themselves. */
 static void warn_of(struct hf_quorum *quorum, const hf_gathering *of) {
     char enabled[8], forgetful[300] = "";
     for (size_t i = 0; i < quorum->count; i++) {

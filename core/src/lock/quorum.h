@@ -1,8 +1,9 @@
 /*
- * Several masters: the client of a quorum, and what it knows of each master. For each one it has an
+ * Several masters: the client of a quorum, and its knowledge of each master. For each one it has an
  * ordinary client, which knows of no other: it sends, waits in the queue, renews and undoes as
- * ever. What these do is started under the quorum's own mutex, which may be held while theirs is
- * taken, never the other way round; and the quorum's keeper hears of it by their completions.
+ * ever. Their operations are started under the quorum's own mutex, which may be held while theirs
+ * is taken, never the other way round; and the quorum's keeper gets the results by their
+ * completions.
  */
 #ifndef HF_QUORUM_H
 #define HF_QUORUM_H
@@ -22,7 +23,7 @@ typedef enum {
 
 typedef void hf_round_told(void *context, hf_status status);
 
-/* What becomes of the votes that a ballot lets go: each is given back, or is renewed no more and
+/* The end of the votes that a ballot lets go: each is given back, or is no longer renewed and
  * ends by itself, or stays with its master's client. */
 typedef enum { HF_PARTING_BACK, HF_PARTING_ENDS, HF_PARTING_STAYS } hf_parting;
 
@@ -36,22 +37,22 @@ typedef struct hf_ballot_ways {
     void (*cancel)(struct hf_op *op);
     /* The hold's timer: a vote that is missing is asked for; or the hold is lost. */
     void (*due)(struct hf_hold *hold, int64_t now);
-    /* Its deadline is what its votes say now, if it has some; lengthens: also if they say more, and
+    /* Set its deadline by its votes, if it has votes; lengthens: even to a later deadline, if
      * it is not renewed. */
     void (*count)(const struct hf_hold *hold, bool lengthens);
-    /* The hold stands on its votes no more; the last one of a ballot lets them go. */
+    /* The hold no longer stands on its votes; the last hold of a ballot lets them go. */
     void (*leave)(struct hf_hold *hold, hf_parting how);
     /* How many masters have it now. */
     size_t (*votes)(const struct hf_hold *hold);
-    /* Have all masters do that with their votes, and tell what the majority comes to, with the
-     * thread's message: HF_OK, HF_ELOST, HF_EUNKNOWN, or why no majority answers. Told at once if
-     * there is nothing to ask. After a release the hold has no votes. HF_ENOMEM: nothing is told.
-     */
+    /* Have all masters do that with their votes, and report the result of the majority, with
+     * the thread's message: HF_OK, HF_ELOST, HF_EUNKNOWN, or the reason why no majority answers.
+     * Reports at once if there is nothing to ask. After a release the hold has no votes. HF_ENOMEM:
+     * no report follows. */
     hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                       hf_round_told *told, void *context);
-    /* Read what the masters' clients tell. */
+    /* Read the completions of the masters' clients. */
     void (*hear)(hf_client *client);
-    /* The client is being closed; and then it goes, with all that was never answered. */
+    /* The client is being closed; and then it is freed, with all calls that were never answered. */
     void (*close)(hf_client *client);
     void (*end)(struct hf_quorum *quorum);
 } hf_ballot_ways;
@@ -59,8 +60,8 @@ typedef struct hf_ballot_ways {
 typedef struct hf_master {
     hf_client *client;
     hf_list calls; /* started there, without an answer, the oldest first; but for those in line */
-    bool tried;    /* one of them has ended: it is known how long they take */
-    bool down;     /* the last one failed, as `why` says */
+    bool tried;    /* one of them has ended: their duration is known */
+    bool down;     /* the last one failed, for the reason in `why` */
     bool fails;    /* to renew its votes */
     int64_t up_since;  /* it was down before then */
     int64_t trip_ms;   /* how long the last answer took */
@@ -83,11 +84,11 @@ struct hf_quorum {
  * hf_quorum_end(). HF_ENOMEM. */
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways);
-/* What one master said. */
+/* The answer of one master. */
 typedef struct hf_heard {
     struct hf_gathering *of;
     hf_client *master;
-    bool asked;         /* true, unless the caller says no before the run */
+    bool asked;         /* true, unless the caller sets it to false before the run */
     hf_request request; /* to ask; the caller's before the run */
     bool answered;      /* in time */
     hf_status status;
@@ -101,7 +102,7 @@ typedef struct hf_gathering {
     pthread_mutex_t mutex;
     int references; /* the caller's, and one of each thread */
     int answers;    /* wakes the caller */
-    bool over;      /* no thread hears what is answered now */
+    bool over;      /* no thread waits for the answer now */
     bool needs_all; /* the caller's before the run: it waits for those that are late, too */
     size_t masters;
     hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
@@ -114,21 +115,21 @@ hf_gathering *hf_gathering_new(const hf_client *client);
  * needed. Without the mutex. */
 void hf_gathering_run(hf_gathering *of, const hf_client *client,
                       hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply));
-/* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them, which
- * says nothing of that master. */
+/* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them,
+ * which shows nothing about that master. */
 hf_status hf_gathering_lacks(const hf_gathering *of);
 void hf_gathering_drop(hf_gathering *of);
 
-/* Log in at all masters at once, and see that a majority answers, or that none is wrong. opens: and
- * warn of what they tell of themselves. Without the mutex. */
+/* Log in at all masters at once, and check that a majority answers, or that no master is wrong.
+ * opens: and warn by what they report of themselves. Without the mutex. */
 hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out);
 void hf_quorum_end(struct hf_quorum *quorum);
 
 /* Does no later answer mend that? */
 bool hf_quorum_is_fatal(hf_status status);
 
-/* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for what a quorum does not do.
- */
+/* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for an option that a quorum
+ * does not support. */
 hf_status hf_quorum_check(const hf_client *client, const hf_lock_options *options);
 hf_status hf_quorum_check_lease(const hf_client *client, int64_t lease_ms, const char *what);
 /* What one master must do alone. HF_EUNSUPPORTED. */

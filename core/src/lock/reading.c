@@ -6,7 +6,7 @@
 #include "base/brake.h"
 #include "lock/thread.h"
 
-/* How soon a signal is noticed that came just before a wait began to sleep. */
+/* How soon a signal is noticed that arrived just before a wait began to sleep. */
 #define SIGNAL_MS 50
 /* For how long no thread reads before the client's own does. */
 #define UNREAD_MS 500
@@ -25,9 +25,9 @@ static void watch_again(hf_timer *timer, int64_t now) {
     (void)timer, (void)now;
 }
 
-/* Another thread for the reading: one that would notice, since others are in the middle
- * of a request. Best the next in the queue: the next grant is mostly its own, and needs
- * no second thread to be woken. */
+/* Choose another thread for the reading: a thread that would notice, since others
+ * are in the middle of a request. Best the next in the queue: the next grant is mostly its own, and
+ * needs no second thread to be woken. */
 static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
     const hf_item *first = queue != NULL ? queue->ops.first : NULL;
     if (first != NULL && HF_OP_AT(first) != op && HF_OP_AT(first)->polling &&
@@ -52,7 +52,7 @@ void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue) {
     } else if (link->others > 0 || !alone) {
         hf_thread_wake_locked(client);
     } else if (link->unread.place == 0) {
-        /* Mostly the next waiter comes at once: do not wake the thread for it. */
+        /* Mostly the next waiter follows at once: do not wake the thread for it. */
         link->unread.fire = watch_again;
         hf_thread_timer_locked(client, &link->unread, hf_after(hf_now(), UNREAD_MS));
     }
@@ -103,7 +103,7 @@ static hf_status sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, boo
     return ready <= 0 && *listens ? run_handlers(op, listens) : HF_OK;
 }
 
-/* Read what came in, as the reader of this link. */
+/* Read the messages that have arrived, as the reader of this link. */
 static void read_channels(hf_op *op, hf_link *link) {
     hf_client *client = hf_op_client(op);
     client->reading = op;
@@ -126,7 +126,7 @@ static bool waits_on(const hf_op *op, hf_wait wait) {
 
 static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
     hf_client *client = hf_op_client(op);
-    bool listens = client->interrupt != NULL; /* for signals that came before the poll */
+    bool listens = client->interrupt != NULL; /* for signals that arrived before the poll */
     while (!op->done && !hf_brake_is_pulled() && waits_on(op, wait)) {
         if (client->swept)
             return hf_client_explain_closed();

@@ -11,8 +11,8 @@
 
 /* A hold that never ends is looked at so often. */
 #define LOOK_MS 10000
-/* What failed is tried again after this part of the interval; and what is due within it
- * goes with what is due now: few, full batches. */
+/* A renewal that failed is tried again after this part of the interval; and a renewal
+ * that is due within it joins those that are due now: few, full batches. */
 #define PART 8
 #define BATCH 100
 /* Up to this part of the interval a client's first renewal of a hold is early, and each one after
@@ -25,7 +25,7 @@ struct hf_renewing {
     int64_t share;         /* of SHARES */
     hf_hold *batch[BATCH]; /* due in this round, with a reference of each */
     size_t count;
-    int64_t trouble_at; /* it was told of then; 0: not, or that it is over */
+    int64_t trouble_at; /* it was reported then; 0: it was not, or its end was */
 };
 
 struct hf_renewing *hf_renewal_begin(void) {
@@ -97,7 +97,8 @@ void hf_renewal_plan_locked(hf_hold *hold) {
         hf_thread_timer_locked(client, &hold->timer, due);
 }
 
-/* Renew earlier what was learnt late, or has been cut short: by what is left. */
+/* If the client learned of a hold late, or it has been cut short, renew it earlier: by the time
+ * left. */
 static void hasten(hf_hold *hold) {
     int64_t due = hold->validity.deadline - 2 * hf_renewal_interval(hold);
     if (hold->validity.deadline != HF_NO_DEADLINE && due < hold->renew_at)
@@ -110,7 +111,7 @@ void hf_renewal_first_locked(hf_hold *hold) {
     if (has_moved(hold) || (hold->pushed && hf_table_superseded_locked(hold) != NULL))
         hold->renew_at = hf_now();
     else if (hf_discovery_follows(hold->client->transport->discovery))
-        hf_thread_start_locked(hold->client); /* also for one that is not renewed */
+        hf_thread_start_locked(hold->client); /* even for a hold that is not renewed */
     hf_renewal_plan_locked(hold);
 }
 
@@ -125,7 +126,7 @@ void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
     hf_renewal_plan_locked(hold);
 }
 
-/* In time for another try also where the hold counts for less than its lease. */
+/* In time for another try, even where the hold counts for less than its lease. */
 static void retry_soon(hf_hold *hold) {
     int64_t now = hf_now(), half_ms = (hf_until(hold->validity.deadline, now) + 1) / 2;
     hold->asked = false;
@@ -170,13 +171,13 @@ void hf_renewal_moved_locked(hf_client *client) {
         hold->renew_at = hf_now();
         hf_renewal_plan_locked(hold);
     }
-    /* A change of a cluster's map that concerns no hold is none of the user's. */
+    /* A change of a cluster's map that concerns no hold is not reported to the user. */
     if (completion.holds > 0 || !hf_discovery_clustered(client->transport->discovery))
         announce_failover(client, &completion);
 }
 
-/* Is it at risk, when a try at that place came to nothing? A server that is not reached renews none
- * of those that it has. */
+/* Is it at risk, after a failed try at that place? A server that is not reached renews none of
+ * its holds. */
 static bool is_at_risk(const hf_hold *hold, hf_status status, unsigned place) {
     bool too = status == HF_ECONNECT && hold->server == place && renews(hold);
     return is_held(hold) && hold->validity.deadline != HF_NO_DEADLINE && (hold->fails || too);
@@ -242,7 +243,7 @@ int hf_loss_cause(const hf_hold *hold) {
 
 static void lose(hf_hold *hold, int cause, bool gone) {
     hf_client *client = hold->client;
-    bool known = hold->counts_since != 0; /* else its acquire, which still waits, says so */
+    bool known = hold->counts_since != 0; /* else its acquire, which still waits, reports that */
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
     hf_hold_fails_locked(hold, false);
@@ -424,7 +425,7 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
     for (size_t i = 0; i < count; i++) {
         hf_hold *hold = hf_hold_grab(holds[i]);
         int64_t lease_ms = hold->validity.lease_ms;
-        /* One that never ends needs no more, until a look finds that it does. */
+        /* A hold that never ends needs no more, until a look finds that it ends. */
         hold->looks =
             !renews(hold) || (lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE);
         renewals[i] =
@@ -434,7 +435,7 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
     submit_renewal(client, mine, hf_now());
 }
 
-/* Note those that a server which answers does not renew. */
+/* Note the holds that a server which answers does not renew. */
 static void some_refused(const renewal_task *mine, const int64_t *left_ms) {
     hf_hold *some[BATCH];
     size_t count = 0;
@@ -447,8 +448,8 @@ static void some_refused(const renewal_task *mine, const int64_t *left_ms) {
     renewal_fails(some[0]->client, some, count, HF_ESERVER, mine->place);
 }
 
-/* A key that the user may not use, or of another type, has the server refuse all that came with
- * it: then each is asked for by itself. */
+/* A key that the user may not use, or of another type, makes the server refuse the whole batch:
+ * then each hold is renewed by itself. */
 static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
     renewal_task *mine = HF_OF(renewal_task, task, task);
     int64_t left_ms[BATCH];
@@ -495,7 +496,7 @@ static void add_to_batch(hf_hold *hold) {
 
 int64_t hf_hold_claim_ms(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms;
-    /* One that is not renewed keeps the end that it was granted with. */
+    /* A hold that is not renewed keeps the end that it was granted with. */
     if (lease_ms != HF_NEVER && !hold->terms.renew) {
         HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;

@@ -38,12 +38,12 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline, int64_t replica_m
             continue;
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
         hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
-        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
+        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* the answer to WAIT */
     }
 }
 
 /* A renewal comes after a third of the lease, so that two thirds are left of every hold. A hold
- * that is not claimed yet has less, and so has a grant that was told late. */
+ * that is not claimed yet has less, and so has a grant that arrived late. */
 static bool is_whole(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms, deadline = hold->validity.deadline;
     return deadline == HF_NO_DEADLINE ||
@@ -119,7 +119,7 @@ static hf_op *next_confirm(const hf_client *client) {
 static void end_confirm(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     hf_list_remove(&op->place);
-    if (op->told != NULL) /* else the close has told */
+    if (op->told != NULL) /* else the close has reported it */
         op->told(op, status);
     hf_op_free_locked(op);
     hf_hold_drop(hold);
@@ -222,7 +222,7 @@ static void *confirm_all(void *argument) {
     return NULL;
 }
 
-/* False: there is no thread, and none to be had. */
+/* False: there is no thread, and none can be started. */
 static bool start_confirmer(hf_client *client) {
     if (client->confirmers == CONFIRMERS)
         return true;

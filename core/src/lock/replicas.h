@@ -14,10 +14,10 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms);
 /* It came to that status before the mutex was taken: it may have been lost since, unannounced, as
  * no caller had it yet, and is given up; or a close has released it. */
 hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status);
-/* The same for one that was started, on another thread, which then tells it, with its message, and
- * frees the op. */
+/* The same for a started acquire, on another thread, which then reports it, with its message,
+ * and frees the op. */
 void hf_op_confirm_locked(hf_op *op);
-/* The client is closed: those that wait here are told, with HF_ECANCELED. */
+/* The client is closed: the acquires that wait here end with HF_ECANCELED. */
 void hf_confirming_cancel_locked(hf_client *client);
 
 #endif

@@ -15,7 +15,7 @@ struct hf_round {
     size_t office;
     hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
     size_t good, gone, refused;     /* answers */
-    size_t vague;                   /* there was none: it may have been done */
+    size_t vague;                   /* there was no answer: it may have been done */
     size_t without;                 /* how many masters have no vote to release */
     hf_round_told *told;
     void *context;

@@ -69,7 +69,7 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
 /* If the server was silent just now, each further request would wait for it again. */
 static bool answers(hf_status why) { return why != HF_ECONNECT && why != HF_EUNKNOWN; }
 
-/* The message stays that of the failure. */
+/* The message stays the message of the failure. */
 static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     bool waits = answers(why) && !hf_brake_is_pulled();
     for (size_t i = 0; i < count; i++) {
@@ -97,12 +97,12 @@ static bool unreachable_locked(hf_hold *const *holds, size_t count) {
 static int64_t time_left(int64_t timeout_ms, int64_t until) {
     if (timeout_ms <= 0)
         return timeout_ms;
-    /* 0 would tell of a lock that is busy, not of time that is up. */
+    /* 0 would report a lock that is busy, not a timeout. */
     return hf_later(hf_until(until, hf_now()), 1);
 }
 
-/* Join what was acquired. HF_ELOST: a lease ended while the next were waited for, and there is time
- * to begin again. */
+/* Join the acquired holds. HF_ELOST: a lease ended during the wait for the next locks, and there
+ * is time to begin again. */
 static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, size_t count,
                                      int64_t timeout_ms, int64_t until) {
     hf_status status = join_locked(client, holds, count);
@@ -191,7 +191,7 @@ typedef struct group {
     int64_t timeout_ms, since, until, pause_ms;
     hf_status status;            /* at its end, with the message */
     hf_error error;              /* of that */
-    size_t releases;             /* under way before that is told */
+    size_t releases;             /* under way before that is reported */
     size_t count, at;            /* it acquires turns[at] */
     size_t turns[HF_JOIN_MAX];   /* of the caller's order */
     uint32_t flags[HF_JOIN_MAX]; /* in that order, as the holds and the news */
@@ -237,7 +237,7 @@ static void given_back(void *context) {
         tell_group(mine);
 }
 
-/* Give back what was acquired first, and then complete all acquires, with this thread's message. A
+/* Give back the acquired holds first, and then complete all acquires, with this thread's message. A
  * client that is being closed gives back by itself. */
 static void end_group(group *mine, size_t count, hf_status status) {
     mine->status = status;

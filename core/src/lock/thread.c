@@ -11,7 +11,7 @@ static bool is_over(const hf_client *client) {
 hf_status hf_thread_start_locked(hf_client *client) {
     if (is_over(client))
         return hf_fail(HF_ECLOSED, "the client is closed");
-    if (client->started) /* or just ended: what it left, the closer carries out */
+    if (client->started) /* or just ended: the closing thread does the rest of its work */
         return HF_OK;
     if (client->wake.fd < 0)
         client->wake = hf_event_new();

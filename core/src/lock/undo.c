@@ -8,14 +8,15 @@
 #include "lock/thread.h"
 #include "net/flush.h"
 
-/* For how long what was given up is undone after it ended by itself, and a free lock
- * handed on. */
+/* For how long an undo goes on after the hold ended by itself, and a free lock
+ * is handed on. */
 #define AFTERWARDS_MS 3000
-/* The same while a copy of its acquire may come: the kernel goes on sending it after a close, for
+/* The same while a copy of its acquire may arrive: the kernel goes on sending it after a close, for
  * minutes. A dead id lives as long. */
 #define COPIES_MS 600000
 #define GIVEN_UP 64
-/* What could not be undone, for want of memory or while its slot is being moved, is tried again. */
+/* The pause before an undo that failed, for want of memory or while its slot is being moved, is
+ * tried again. */
 #define AGAIN_MS 50
 
 struct hf_undoing {
@@ -155,8 +156,8 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         undo_later(client, hold, ask->id);
 }
 
-/* By its fence it is found also under the id of what is kept; what a copy of its acquire has begun
- * is found by the first id alone. */
+/* By its fence it is found even under the id of a kept hold; a hold that a copy of its acquire
+ * has begun is found by the first id alone. */
 static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
     if (copies)
         undo(hold, ask, 0, true);

@@ -20,7 +20,7 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
-    /* A server whose clock went back says more is left than was ever asked for. Its clock
+    /* A server whose clock went back reports more time than was ever asked for. Its clock
      * may be corrected later, and the extra time is gone. */
     int64_t most = hf_later(hf_deadline(sent_at, validity->lease_ms), validity->extended_until);
     if (validity->cap_ms > 0)
@@ -73,7 +73,8 @@ bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int
     if (until >= validity->deadline)
         return hf_validity_renewed(validity, now, sent_at, remaining_ms);
     if (sent_at < validity->lengthened_at)
-        return false; /* it may have been carried out before what made the hold longer */
+        return false; /* it may have been carried out before the request that made the hold
+                       * longer */
     if (validity->deadline <= hf_after(now, remaining_ms)) {
         HF_MARK("H45");
         return true; /* the way was slow, and takes nothing back that was certain */

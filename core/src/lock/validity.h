@@ -2,10 +2,10 @@
  * Until when a hold is certain to stand. Plain data and pure functions: nothing here
  * waits, sends or looks at a clock.
  *
- * The rule: the client never counts on more than the server keeps. What makes a hold
- * shorter counts here before it is sent; what makes it longer counts when it is
- * answered, from when it was sent, and only if nothing that is still under way, or
- * crossed it, can have made the hold shorter since.
+ * The rule: the client never counts on more than the server keeps. A request that
+ * makes a hold shorter counts here before it is sent; a request that makes it
+ * longer counts when it is answered, from the time when it was sent, and only if no
+ * request that is still under way, or crossed it, can have made the hold shorter since.
  */
 #ifndef HF_VALIDITY_H
 #define HF_VALIDITY_H
@@ -14,9 +14,9 @@
 
 typedef struct hf_validity {
     int64_t deadline;   /* it stands before this, on hf_now()'s clock */
-    int64_t lease_ms;   /* what a renewal gives, or HF_NEVER */
+    int64_t lease_ms;   /* the time that a renewal gives, or HF_NEVER */
     int64_t longest_ms; /* of all leases that were asked for: the server may still have that */
-    /* An extension was asked for until then, on the same clock, however much a server says. */
+    /* An extension was asked for until then, on the same clock, whatever time a server reports. */
     int64_t extended_until;
     /* Replacements (HF_EXTEND_REPLACE) shorten, and the server may carry them out in
      * another order than they were sent or are answered. */
@@ -25,21 +25,21 @@ typedef struct hf_validity {
                             * cut short; INT64_MIN: neither did */
     int64_t lengthened_at; /* the last answer that moved the deadline on came then, or the hold
                             * began; INT64_MIN: neither */
-    int64_t cap_ms;        /* one has no answer: nothing counts for longer than this; 0: none */
+    int64_t cap_ms;        /* the bound of a replacement without an answer; 0: no bound */
     int64_t end;           /* max_hold: no deadline is later; HF_NO_DEADLINE: there is none */
 } hf_validity;
 
-/* When something ends that a request sent then was told remaining_ms of. */
+/* The end of a hold, of which a request that was sent then reported remaining_ms. */
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
 
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
-/* The same for this hold: never later than if it had just got all that was asked for. */
+/* The same for this hold: never later than if it had just got the whole time that was asked for. */
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
 
 /* From now on no deadline is later than `end`. */
 void hf_validity_end_by(hf_validity *validity, int64_t end);
-/* How much a renewal that is sent now asks for, out of lease_ms: no more than is left until the
- * end. */
+/* The time that a renewal sent now asks for, out of lease_ms: no more than the time until
+ * the end. */
 int64_t hf_validity_ask_ms(const hf_validity *validity, int64_t now, int64_t lease_ms);
 /* Does the deadline lie as near the end as a renewal can move it? */
 bool hf_validity_is_last(const hf_validity *validity);
@@ -56,7 +56,7 @@ void hf_validity_extends(hf_validity *validity, int64_t now, int64_t duration_ms
 
 /* A replacement is sent now; hf_validity_replaced() follows in any case. */
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms);
-/* An answer of now says how much is left. Below HF_NEVER: there is no answer that says so. */
+/* The time left by an answer of now. Below HF_NEVER: there is no such answer. */
 void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
                           int64_t remaining_ms);
 /* It has no answer, and may be carried out at any time. */

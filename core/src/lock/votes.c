@@ -13,7 +13,7 @@
 /* A vote that a hold lacks is asked for after this, and then each time later. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
-/* In the line of a master that misses it, the hold stands before all that wait. */
+/* In the line of a master that misses it, the hold stands before all waiters. */
 #define FIRST_SCORE 1
 
 /* --------------------------------------------------------- What they say */
@@ -45,7 +45,7 @@ static bool is_renewed(const struct hf_ballot *ballot) {
     return renewed;
 }
 
-/* Return when the last of the holds is over, by its max_hold or by what is owed. */
+/* Return when the last of the holds is over, by its max_hold or by the keep that it owes. */
 static int64_t last_end(const struct hf_ballot *ballot) {
     int64_t last = INT64_MIN;
     for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
@@ -90,7 +90,7 @@ static void refresh(struct hf_ballot *ballot, bool lengthens) {
     int64_t deadline = hf_votes_deadline(ballot);
     if (deadline == INT64_MIN) {
         deadline = 0;
-        before = ballot->counted_at; /* what has ended since has an end, which says why */
+        before = ballot->counted_at; /* a hold that has ended since has a cause */
     } else if (lengthens || is_renewed(ballot)) {
         ballot->most = deadline;
         if (lengthens)
@@ -181,7 +181,8 @@ struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
 
 /* ----------------------------------------------------------------- Confirming */
 
-/* Give back a vote that does not confirm. That of a hold that stands stays: its loss is told. */
+/* Give back a vote that does not confirm. The vote of a hold that stands stays: its loss is
+ * reported. */
 static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, hf_vote *of) {
     if (of->hold == NULL || ballot->op == NULL)
         return;
@@ -239,7 +240,8 @@ static void joined(hf_call *call, const hf_completion *completion) {
     size_t at = call->at;
     hf_vote *of = &ballot->votes[at];
     of->asking = NULL;
-    /* What is lost, though it has not been told yet, or is being kept takes no more votes. */
+    /* A hold that is lost, even if that is not reported yet, or is being kept takes no more
+     * votes. */
     bool late = is_kept(ballot) || !still_stands(ballot);
     if (completion->status != HF_OK) {
         of->refuses = completion->status == HF_EBUSY;
@@ -311,8 +313,8 @@ static void plan_join(struct hf_ballot *ballot) {
                            hf_after(hf_now(), hf_spread(ballot->join_ms)));
 }
 
-/* Who waits keeps a master that lets it in while others have the majority: where such a master has
- * refused the hold, the hold waits too, or each further loss of a master could end it. */
+/* A waiter keeps a master that lets it in while others have the majority: where such a master
+ * has refused the hold, the hold waits too, or each further loss of a master could end it. */
 static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     bool missing = false;
     if (ballot->doubts || is_kept(ballot))
@@ -320,7 +322,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         if (of->hold != NULL)
-            hf_hold_take_up(of->hold); /* it was kept, for a keep that came to nothing */
+            hf_hold_take_up(of->hold); /* it was kept, for a keep that failed */
         bool behind = hf_vote_is_behind(ballot, of);
         missing = missing || of->hold == NULL || behind;
         if (of->asking != NULL || hf_master_is_silent(ballot->client, i, now))
@@ -343,7 +345,7 @@ static void lose_all(struct hf_ballot *ballot, int cause) {
     }
 }
 
-/* The others have said whether they know their votes. */
+/* The other masters have answered whether they know their votes. */
 static void doubted(void *context, hf_status status) {
     struct hf_ballot *ballot = ((hf_hold *)context)->ballot;
     if (ballot == NULL)
@@ -358,7 +360,7 @@ static void doubted(void *context, hf_status status) {
         plan_join(ballot);
 }
 
-/* A master does not know a vote any more. It may have come back empty; but a break may be under
+/* A master no longer knows a vote. It may have come back empty; but a break may be under
  * way, at each master in turn, and to join again would undo that. */
 static void doubt(struct hf_ballot *ballot) {
     if (ballot->doubts)
@@ -420,7 +422,7 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
         plan_join(ballot);
 }
 
-/* Each hold has what its votes have, whatever the majority has said. */
+/* Each hold has the deadline of its votes, whatever the majority has answered. */
 static void lengthened(void *context, hf_status status) {
     (void)status;
     hf_votes_count(context, true);
@@ -505,15 +507,15 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
     }
     ballot->holds->owed_until = hf_later(ballot->holds->owed_until, hold->owed_until);
     share_renewal(ballot);
-    if (ballot->doubts) { /* on behalf of that hold, which hears no answer now */
+    if (ballot->doubts) { /* on behalf of that hold, which gets no answer now */
         ballot->doubts = false;
         doubt(ballot);
     }
 }
 
-/* For how long each vote stands then, longer or shorter as it may be now: none outlasts the
- * quarantine, also if it was renewed since the extension was found to be short enough; and none is
- * without an end (0), also if most have ended since. */
+/* The time for which each vote stands then, longer or shorter than now: no vote outlasts
+ * the quarantine, even if it was renewed since the extension was found to be short enough; and no
+ * vote is without an end (0), even if most have ended since. */
 static int64_t extended_ms(const struct hf_ballot *ballot, int64_t duration_ms) {
     int64_t most_ms = ballot->client->quorum->members->quarantine_ms;
     int64_t ms = hf_until(hf_after(hf_votes_deadline(ballot), duration_ms), hf_now());
@@ -532,7 +534,8 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     bool owes = kind == HF_ROUND_KEEP && outer != NULL;
     if (owes)
         outer->owed_until = hf_later(outer->owed_until, hf_after(hf_now(), duration_ms));
-    /* Others nest in it, or it in another, and these have the votes; or what nested is kept. */
+    /* Other holds nest in it, or it in another, and these have the votes; or a nested hold is
+     * kept. */
     if (owes || (kind == HF_ROUND_RELEASE && (outer != NULL || owed_ms > 0))) {
         hf_votes_leave(hold, HF_PARTING_BACK);
         told(context, HF_OK);
@@ -570,8 +573,7 @@ void hf_votes_count(const hf_hold *hold, bool lengthens) {
         refresh(hold->ballot, lengthens);
 }
 
-/* Have most masters kept their votes, or may they have? What fewer have is of a keep that came to
- * nothing. */
+/* Have most masters kept their votes, or may they have? If fewer have, the keep failed. */
 static bool is_kept_by_most(const struct hf_ballot *ballot) {
     size_t keep = 0;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {

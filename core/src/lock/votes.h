@@ -15,17 +15,17 @@ typedef struct hf_vote {
     bool refuses;      /* others have this master */
 } hf_vote;
 
-/* How an acquire hears of its votes. */
+/* The callbacks by which an acquire learns of its votes. */
 typedef struct hf_acquiring {
     hf_hearer *voted;                          /* an acquire of a vote has ended */
-    void (*changed)(struct hf_ballot *ballot); /* a vote has confirmed, or is none any more */
+    void (*changed)(struct hf_ballot *ballot); /* a vote has confirmed, or is no longer a vote */
     void (*due)(hf_timer *timer, int64_t now);
 } hf_acquiring;
 
 struct hf_ballot {
     hf_item item;
     hf_client *client;
-    hf_hold *like; /* what a vote is like: the first that stands on it; with a reference */
+    hf_hold *like; /* the model of a vote: the first hold that stands on it; with a reference */
     int64_t fence;
     int64_t lease_ms; /* for which its votes are renewed */
     hf_vote votes[HF_MASTERS_MAX];
@@ -52,10 +52,11 @@ struct hf_ballot {
     int64_t head_at;    /* it came to the head of the line then; 0: it has not */
 
     /* While holds stand on it: */
-    hf_hold *holds;  /* by `beside`: those that nest in the first, too */
-    bool doubts;     /* asking whether the others still know theirs: until then it joins nowhere */
-    int64_t join_ms; /* how long after the last time it asks for missing votes */
-    int64_t most;    /* votes that join make no hold last longer that is not renewed */
+    hf_hold *holds;     /* by `beside`: those that nest in the first, too */
+    bool doubts;        /* asking whether the other masters still know theirs: until then it joins
+                         * nowhere */
+    int64_t join_ms;    /* how long after the last time it asks for missing votes */
+    int64_t most;       /* votes that join make no hold last longer that is not renewed */
     int64_t counted_at; /* its votes were last; a hold that had ended by then is lost */
     int64_t renewed_to; /* its deadline when a renewal was last counted */
 };
@@ -72,21 +73,21 @@ static inline size_t hf_votes_masters(const struct hf_ballot *ballot) {
 
 /* NULL: no memory. */
 struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring);
-/* All that it has goes, too. */
+/* Its votes go, too. */
 void hf_votes_free(struct hf_ballot *ballot, hf_parting how);
 
 /* Ask for the vote of that master, by a place in its line or at once. */
 void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor);
-/* Take one that was given. */
+/* Take a vote that was given. */
 void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold);
-/* Ask a vote to stand for the fence. One that cannot be asked, because its hold is lost, is none:
- * to stay, and be asked again, it would have the ballot choose without an end. */
+/* Ask a vote to stand for the fence. A vote that cannot be asked, because its hold is lost,
+ * is dropped: if it stayed and was asked again, the ballot would choose without an end. */
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at);
 /* Its master may not know the fence yet. */
 bool hf_vote_is_behind(const struct hf_ballot *ballot, const hf_vote *of);
-/* No master that has begun anew just now is asked for a new vote: it may have forgotten others. */
+/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
 bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now);
-/* All that it has, but for the vote of that master. */
+/* All its votes, except the vote of that master. */
 void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how);
 /* A majority of them stands until then. */
 int64_t hf_votes_deadline(const struct hf_ballot *ballot);
@@ -102,7 +103,7 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
  * leaves it. */
 void hf_votes_close(struct hf_ballot *ballot);
 
-/* As hf_ballot_ways says. */
+/* As described in hf_ballot_ways. */
 size_t hf_votes_held(const hf_hold *hold);
 void hf_votes_due(hf_hold *hold, int64_t now);
 void hf_votes_count(const hf_hold *hold, bool lengthens);

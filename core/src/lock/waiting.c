@@ -15,7 +15,7 @@
 /* And not longer than its own lease, or this. */
 #define RECHECK_MIN_MS 100
 #define RECHECK_OPS 50
-/* Where no grants come, the lock is asked for again after this, up to that. */
+/* Where no grants arrive, the lock is asked for again after the first pause, up to the second. */
 #define POLL_MIN_MS 8
 #define POLL_MAX_MS 24
 
@@ -30,8 +30,8 @@
 
 /* ----------------------------------------------------------------- Grants */
 
-/* It is granted. If it is told too late, and over already, or by a server that is the master no
- * more, it goes back to its place under a new id. */
+/* It is granted. If the grant arrives too late, and is over already, or is from a server that
+ * is no longer the master, the op goes back to its place under a new id. */
 static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     if (op->canceled) { /* its release is under way, and may be refused */
         op->hold->stray = true;
@@ -40,7 +40,7 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     if (hf_op_take_locked(op, fence, began_at, deadline, pushed))
         return;
     op->epoch = 0;
-    if (op->busy) /* the answer that it waits for tells what is left */
+    if (op->busy) /* the answer that it waits for has the time left */
         return;
     hf_discovery_look(hf_op_client(op)->transport->discovery);
     op->missed = true;
@@ -80,7 +80,7 @@ static int64_t pause_after(const hf_op *op, int64_t ttl_ms, const hf_standing *m
         return 0;
     if (mine->state == HF_STANDS_BUSY || (mine->state == HF_STANDS_FOREIGN && mine->rank == 0) ||
         !hf_channel_works(op->queue->channel)) {
-        /* No grant will come: poll. */
+        /* No grant will arrive: poll. */
         int64_t ms = hf_jitter(POLL_MIN_MS, POLL_MAX_MS);
         return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
     }
@@ -116,7 +116,7 @@ static bool is_outlived(const hf_op *op, const hf_look *look) {
 }
 
 /* It was in the queue, and no message came: the lock's end passed by itself; or its place was lost,
- * or the message of a result, and with it perhaps others'. Once for all that asked together. */
+ * or the message of a result, and with it perhaps others'. Once for all ops that asked together. */
 static void others_ask(const hf_op *op) {
     if (op->score > 0 && op->epoch == op->queue->channel->epoch)
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
@@ -138,8 +138,8 @@ static bool is_late(const hf_op *op) {
     return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
 }
 
-/* Its number is not the one that is stored, by which it is to ask at once: under a new id, if the
- * server may know more of the old one than it answered. False: it asks no more. */
+/* Its number is not the stored number, by which it must ask at once: under a new id, if the
+ * server may know more of the old id than it answered. False: it asks no more. */
 static bool take_limit(hf_op *op, const hf_standing *mine) {
     if (op->canceled || op->busy)
         return false;
@@ -182,7 +182,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     op->ttl_ms = look->ttl_ms;
     if (from != NULL && look->server_us > 0)
         hf_link_pair(from, sent_at, look->server_us);
-    /* What took its place away took others', too. */
+    /* The cause that took its place took other places, too. */
     if (mine->was_out && op->queue != NULL && hf_channel_works(op->queue->channel)) {
         HF_MARK("H2"); /* if it does not work, all ask when it does */
         hf_queue_recheck_locked(client, hold->names);
@@ -193,7 +193,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_HELD:
         others_ask(op);
         hold->company = mine->company;
-        /* Less than was asked for: a grant whose message is not here yet. */
+        /* Less time than was asked for: a grant whose message has not arrived yet. */
         deliver(op, mine->fence, sent_at,
                 hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms),
                 op->queue != NULL && mine->remaining_ms != hold->validity.lease_ms);
@@ -244,8 +244,8 @@ static bool is_deaf(const hf_channel *channel) {
     return channel->link->mode != HF_POLLING && !hf_channel_works(channel);
 }
 
-/* May the queue ask for it? A thread's own first request is the thread's to send, if grants come.
- */
+/* May the queue ask for it? If grants arrive, a thread sends its own first
+ * request. */
 static bool may_ask(const hf_op *op) {
     return !op->canceled && !op->busy && !op->tries &&
            (op->delegated || op->score > 0 || !hf_channel_works(op->queue->channel));
@@ -269,8 +269,8 @@ static hf_op *find_op(const recheck_task *mine, size_t at) {
     return hf_op_find_locked(hf_task_client(&mine->task), mine->ids[at]);
 }
 
-/* Would the op be refused each time, as this thread's message says: for a permission, or because
- * the record of its call is of another type? */
+/* Would the op be refused each time, for the reason in this thread's message: for a permission,
+ * or because the record of its call is of another type? */
 static bool is_refused(const hf_op *op, hf_status status) {
     const char *message = hf_error_message();
     return status == HF_ESERVER &&
@@ -278,8 +278,8 @@ static bool is_refused(const hf_op *op, hf_status status) {
             (op->hold->once != NULL && strstr(message, "WRONGTYPE") != NULL));
 }
 
-/* The server did not answer it, as this thread's message says: it asks again; or its caller learns
- * why it cannot. */
+/* The server did not answer it, for the reason in this thread's message: it asks again; or its
+ * caller learns why it cannot. */
 static void recheck_failed(hf_op *op, hf_status status) {
     bool never = op->score == 0; /* it never got a place */
     if (op->canceled || op->busy || !(never || is_refused(op, status))) {
@@ -290,7 +290,7 @@ static void recheck_failed(hf_op *op, hf_status status) {
     hf_op_fail_locked(op, status);
 }
 
-/* When the queue asks next, if nothing of what it heard has said so. */
+/* Set when the queue asks next, if no answer has set it. */
 static void plan_queue(hf_queue *queue, hf_status status) {
     HF_EACH(at, &queue->ops)
     if (is_stale(HF_OP_AT(at))) {
@@ -300,7 +300,7 @@ static void plan_queue(hf_queue *queue, hf_status status) {
     }
     if (queue->timer.place != 0)
         return;
-    /* The one that asked is done; where no grants come, the next asks soon. */
+    /* The op that asked is done; where no grants arrive, the next asks soon. */
     int64_t ms =
         hf_channel_works(queue->channel) ? RECHECK_MS : hf_jitter(POLL_MIN_MS, POLL_MAX_MS);
     hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
@@ -325,7 +325,7 @@ static hf_answer_kind read_standings(const recheck_task *mine, const redisReply 
                                                                  : HF_ANSWER_NONSENSE;
 }
 
-/* The cheap question did nothing: ask the general one. False: there is none to ask for. */
+/* The cheap request did nothing: send the general one. False: no op is left to ask for. */
 static bool ask_in_general(recheck_task *mine) {
     hf_op *op = find_op(mine, 0);
     if (op == NULL || op->canceled || op->queue == NULL)
@@ -339,8 +339,8 @@ static bool ask_in_general(recheck_task *mine) {
     return true;
 }
 
-/* A request is over for all that it asked for. A copy that has no answer may still arrive, and the
- * answer may have told of places that are gone. */
+/* A request is over for all ops that it asked for. A copy that has no answer may still arrive,
+ * and the answer may have reported places that are gone. */
 static void hear_all(const recheck_task *mine) {
     bool doubtful = mine->task.course.doubtful;
     for (size_t i = 0; i < mine->count; i++) {
@@ -364,7 +364,7 @@ static bool recheck_over(const hf_task *task) {
     return true;
 }
 
-/* What the answer is for one of them; standing: NULL if there is none. */
+/* Take the answer for one of the ops; standing: NULL if there is no answer. */
 static void hear(const recheck_task *mine, size_t at, hf_status status, const hf_look *look,
                  const hf_standing *standing) {
     hf_op *op = find_op(mine, at);
@@ -453,7 +453,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
             ops[i]->epoch = queue->channel->epoch;
         hf_op_sent_locked(ops[i]);
     }
-    /* A vote's fence lies ahead of the server's clock, and `take` gives none such. */
+    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
     bool cheap = count == 1 && ops[0]->hold->vote_floor == 0;
     mine->way = cheap ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
     if (count == 1)
@@ -470,8 +470,8 @@ bool hf_op_try_locked(hf_op *op, bool only) {
     return recheck(op->queue, &op, 1, false, true);
 }
 
-/* Those that have not asked under this subscription, some at a time; if all have, the
- * oldest, which stands for the rest. */
+/* Choose the ops that have not asked under this subscription, some at a time; if
+ * all have, the oldest, which stands for the rest. */
 static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     size_t count = 0;
     HF_EACH(at, &queue->ops)
@@ -529,7 +529,7 @@ void hf_waiting_ask(hf_timer *timer, int64_t now) {
     }
     if (deaf)
         HF_MARK("H43");
-    HF_EACH(at, &queue->ops) /* where none comes, each would be skipped */
+    HF_EACH(at, &queue->ops) /* where no grants arrive, each would be skipped */
     if (polling && HF_OP_AT(at)->score > 0 && may_ask(HF_OP_AT(at)))
         leave_place(HF_OP_AT(at));
     if (polling)
@@ -551,7 +551,7 @@ void hf_op_want_grants_locked(hf_op *op) {
         hf_queue_ask_by_locked(op->queue, hf_after(hf_now(), hf_jitter(POLL_MIN_MS, POLL_MAX_MS)));
 }
 
-/* --------------------------------------------------- What the links tell */
+/* --------------------------------------------------- News of the links */
 
 static void wake(hf_links *links) { hf_thread_wake_locked(HF_OF(hf_client, links, links)); }
 
@@ -563,7 +563,7 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     }
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
     if (link->pair_sent == 0 || gap_us > STEP_US || gap_us < -STEP_US) {
-        /* Nothing to tell its age by: ask. */
+        /* Its age is not known: ask. */
         op->epoch = 0;
         hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
         return;
@@ -600,7 +600,7 @@ static void finished(hf_links *links, const char *id) {
     const hf_op *op = hf_op_find_locked(client, id);
     if (op != NULL)
         hf_queue_recheck_locked(client, op->hold->names);
-    else /* it waits no more, and which lock that was is not known */
+    else /* it no longer waits, and its lock is not known */
         hf_queue_recheck_all_locked(client);
 }
 

@@ -22,7 +22,7 @@ static bool in_class(span *pattern, unsigned char byte) {
     return found != inverted;
 }
 
-/* Take what stands for one byte off the pattern: is it this byte? */
+/* Take the part for one byte off the pattern: does it match this byte? */
 static bool is_byte(span *pattern, unsigned char byte) {
     unsigned char what = *pattern->at++;
     if (what == '?')

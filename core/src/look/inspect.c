@@ -1,4 +1,4 @@
-/* One lock: who holds it, who waits; and a hold that is taken away from outside. */
+/* One lock: its holders and waiters; and the removal of a hold from outside. */
 #include <string.h>
 
 #include "lock/lock.h"
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------- Several masters */
 
-/* What each master says of a lock. */
+/* The answers of all masters about a lock. */
 typedef struct looks {
     size_t masters, answered;
     redisReply *replies[HF_MASTERS_MAX]; /* or NULL */
@@ -79,7 +79,7 @@ static bool is_vote_with(const looks *of, size_t at, size_t other) {
            memcmp(id + HF_ID_LENGTH / 2, theirs + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2) == 0;
 }
 
-/* Count the masters that say what that one says: who holds it, or that it is free. */
+/* Count the masters that agree with that master: on the holder, or that the lock is free. */
 static size_t count_like(const looks *of, size_t at) {
     size_t count = 0;
     for (size_t i = 0; i < of->masters; i++)
@@ -90,7 +90,7 @@ static size_t count_like(const looks *of, size_t at) {
     return count;
 }
 
-/* The first master that says what most of them do; or the one of these where clients wait. */
+/* The first master that agrees with most of them; or, of these, the master where clients wait. */
 static size_t find_view(const looks *of) {
     size_t best = of->masters, most = 0;
     for (size_t i = 0; i < of->masters; i++) {
@@ -214,7 +214,7 @@ static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, b
         return hf_unexpected("break");
     if (outcome != HF_RELEASE_NOT_HELD)
         return HF_OK;
-    /* If an earlier copy broke it, the others are what the retry found. */
+    /* If an earlier copy broke it, the retry found the other holders. */
     if (doubtful)
         return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now only others hold lock %s",
                        hf_names_quoted(lock->names));

@@ -18,7 +18,7 @@ static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_m
     return lock->client->quorum != NULL ? hf_quorum_refuse("limits that are stored") : HF_OK;
 }
 
-/* reached: -1, WAIT was refused, as this thread's message says. */
+/* reached: -1, WAIT was refused, for the reason in this thread's message. */
 static hf_status explain_unreplicated(const hf_lock *lock, int64_t reached) {
     const char *name = hf_names_quoted(lock->names);
     if (reached < 0)
@@ -58,7 +58,7 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
         *permits_was = was[0];
     if (per_ms_was != NULL)
         *per_ms_was = was[1];
-    hf_node_kick(lock->client, lock->names); /* who waits by another number is told */
+    hf_node_kick(lock->client, lock->names); /* waiters by another number learn of it */
     return answer.replicas < lock->terms.replicas ? explain_unreplicated(lock, answer.replicas)
                                                   : HF_OK;
 }

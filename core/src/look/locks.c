@@ -1,9 +1,9 @@
 /*
  * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
- * side by side: over hashes, which may be locks, and over queues, which also tell of a lock that
- * is free, or that another library holds; and if asked for, one over the records of calls. A
+ * side by side: over hashes, which may be locks, and over queues, which also reveal a lock
+ * that is free, or that another library holds; and if asked for, one over the records of calls. A
  * limit that is stored is a hash, which the first scan finds, unless a pattern hides its key.
- * What a page finds is looked at in one write.
+ * The locks of a page are inspected in one write.
  *
  * A key is on one node at a time, but its slot may move from a node that has not been walked
  * to one that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
@@ -21,7 +21,7 @@
 #include "net/map.h"
 
 #define PAGE 100 /* keys that one SCAN looks at */
-/* How many locks are looked at in one write, for which others wait for the server. */
+/* How many locks are inspected in one write, during which others wait for the server. */
 #define BATCH HF_NODE_MOST
 #define SCAN_COST 3 /* it takes the server as long as that many looks at a lock */
 #define SLEEP_MS 50 /* how often a language looks for signals */
@@ -60,12 +60,13 @@ struct hf_locks {
     size_t found_count, found_at;
     hf_set *told;
     int64_t seen, total, told_count, refused;
-    int64_t node_seen, surveyed; /* of this node; how many nodes told how many keys they have */
+    int64_t node_seen,
+        surveyed; /* of this node; how many nodes have reported their number of keys */
     int64_t commands, trips, answer_us;
     bool unknown_total, over;
     pthread_mutex_t telling; /* of `progress`, after the last step; it is taken within `mutex` */
     hf_progress progress;
-    hf_status trouble; /* with which node, to be told next */
+    hf_status trouble; /* with which node, to be reported next */
     hf_error why;
     size_t pattern_length;
     char pattern[];
@@ -142,7 +143,8 @@ static size_t count_nodes(const hf_locks *locks) {
     return count < locks->place_count ? count : locks->place_count;
 }
 
-/* What ends no walk: a node that does not answer is told when it is walked. */
+/* Errors of one node do not end the walk: a node that does not answer is reported when it is
+ * walked. */
 static bool is_nodes(hf_status status) {
     return status == HF_ECONNECT || status == HF_ESERVER || status == HF_EAUTH ||
            status == HF_EPROTOCOL || status == HF_EUNSUPPORTED;
@@ -498,7 +500,7 @@ static hf_status step(hf_locks *locks) {
     return serves ? status : HF_OK; /* whoever serves its slots now is walked, too */
 }
 
-/* Those nodes that have not told yet are like the others. */
+/* Assume that the nodes that have not reported yet are like the others. */
 static int64_t expected_keys(const hf_locks *locks) {
     int64_t due = 0;
     for (size_t i = 0; !locks->over && i < count_nodes(locks); i++)

@@ -17,7 +17,7 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
  * read, because they are sent again while the node is not ready.
  *
  *   HF_OK        replies[i] is the answer to each, perhaps an error; for hf_replies_free().
- *   HF_ECONNECT  none was answered, or the node serves nothing any more.
+ *   HF_ECONNECT  no request was answered, or the node no longer serves slots.
  */
 #define HF_NODE_MOST 25
 hf_status hf_node_ask_all(hf_client *client, int node, const hf_request *requests, size_t count,

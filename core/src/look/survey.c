@@ -6,7 +6,7 @@
 #include "lock/quorum.h"
 #include "look/node.h"
 
-/* How much the server's clock and ours may differ before a finding says so. */
+/* How much the server's clock and ours may differ before a finding reports it. */
 #define CLOCK_US INT64_C(1000000)
 /* A part of a limit that is worth a warning, in percent. */
 #define NEARLY 90
@@ -110,7 +110,7 @@ static const char *setting(survey *of, const char *name, char to[64]) {
     return to;
 }
 
-/* ------------------------------------------------------- What INFO tells */
+/* ------------------------------------------------------- Findings by INFO */
 
 static void look_at_server(survey *of) {
     char version[64], valkey[64], role[64];

@@ -15,7 +15,7 @@ struct hf_view {
     hf_lock_waiter *waiters;
 };
 
-/* Between two times of the server, us; a fence of 0 is none. */
+/* Between two times of the server, us; a fence of 0 is no fence. */
 static int64_t elapsed_ms(int64_t now_us, int64_t since_us) {
     return since_us > 0 && since_us < now_us ? (now_us - since_us) / 1000 : 0;
 }

@@ -50,7 +50,7 @@ static bool read_owner(const redisReply *reply, const char **owner, size_t *leng
 /* So begins the id of a hold that is kept. */
 #define KEPT "0000000000000000"
 
-/* In what inspect answers: six numbers, the holders, the waiters, the record, a limit. */
+/* The parts of inspect's answer: six numbers, the holders, the waiters, the record, a limit. */
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PERMITS, PER, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 

@@ -1,5 +1,5 @@
-/* What a look asks and what its answers say, as protocol/answers.h does for a lock. Pure functions.
- */
+/* The requests and answers of a look, as in protocol/answers.h for a lock. Pure
+ * functions. */
 #ifndef HF_WIRE_H
 #define HF_WIRE_H
 
@@ -10,7 +10,7 @@
 /* One page of the keys of a server: those of that type that match the pattern. */
 void hf_request_scan(hf_request *request, const char *cursor, int64_t count, const char *type,
                      const void *pattern, size_t length);
-/* How many keys a server has; and what a node of a cluster knows of the nodes. */
+/* The number of keys of a server; and the view that a node of a cluster has of the nodes. */
 void hf_request_dbsize(hf_request *request);
 void hf_request_nodes(hf_request *request);
 
@@ -25,8 +25,8 @@ typedef struct hf_holding {
 
 typedef struct hf_found {
     bool held, foreign, shared;
-    hf_holding first; /* of the holders; nothing if there is none that is known */
-    bool plain;       /* foreign, and nothing about the key says that it is a lock */
+    hf_holding first; /* of the holders; empty if no holder is known */
+    bool plain;       /* foreign, and the key does not show that it is a lock */
     bool moving;      /* its slot is: only the lock's own key could be looked at */
     int64_t count, waiters;
     int64_t ttl_ms;          /* below HF_TTL_NONE: there is no key */
@@ -37,11 +37,12 @@ typedef struct hf_found {
 bool hf_reply_inspect(const redisReply *reply, hf_found *found);
 /* The record in a reply that this has read. False: there is none. */
 bool hf_reply_found_record(const redisReply *reply, hf_call_record *record);
-/* Of a reply that this has read: how many holds it lists, and each from 0. False: it is none. */
+/* Of a reply that this has read: the number of holds that it lists, and each from 0. False: it is
+ * malformed. */
 size_t hf_reply_holdings(const redisReply *reply);
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding);
 
-/* One member of the queue in what inspect answered, from 0. */
+/* One member of the queue in inspect's answer, from 0. */
 typedef struct hf_queued {
     const char *owner, *note; /* in the reply */
     size_t owner_length, note_length;
@@ -57,8 +58,8 @@ bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued);
 /* A page of SCAN: the cursor of the next one, "0" at the end, and keys. Bytes of the reply. */
 bool hf_reply_scan(const redisReply *reply, char cursor[HF_CURSOR_SIZE], size_t *count);
 const char *hf_reply_key(const redisReply *reply, size_t which, size_t *length);
-/* From the answer to CLUSTER NODES, what tells whether slots of that node moved: its slots, as
- * a hash. *moving: one is being moved now. False: it does not say. */
+/* The slots of that node in an answer to CLUSTER NODES, as a hash, which shows whether slots
+ * moved. *moving: one is being moved now. False: the answer does not have them. */
 bool hf_reply_slots(const redisReply *reply, uint64_t *slots, bool *moving);
 
 #endif

@@ -50,7 +50,7 @@ static hf_status take(char **text_out, const char *from, size_t length, const ch
     return bad ? hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in %s", where) : HF_OK;
 }
 
-/* The number that the decimal digits mean; -1: it has other characters, or is above max. */
+/* Return the number of the decimal digits; -1: there are other characters, or it is above max. */
 static int read_number(const char *from, size_t length, int max) {
     int value = 0;
     if (length == 0 || length > 9)

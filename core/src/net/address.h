@@ -28,12 +28,12 @@ typedef struct hf_address {
     int32_t verify;               /* HF_OFF: neither the chain nor the host's name */
     char *ca, *certificate, *key; /* files, or NULL */
 
-    hf_client_options options; /* those of the URL; hf_address_options() completes them */
+    hf_client_options options; /* the options of the URL; hf_address_options() completes them */
     char *client_name;         /* of the URL, or NULL */
 
     int32_t replicas;           /* of each lock that names no number of its own */
     int64_t quarantine_ms;      /* of a quorum */
-    struct hf_members *members; /* that this server is one of, and its place; or NULL */
+    struct hf_members *members; /* of which this server is one, and its place; or NULL */
     size_t member;
 
     char *shown; /* the address for messages: no user, no password */
@@ -47,7 +47,7 @@ void hf_address_free(hf_address *address);
  * field of address->options is set. HF_EINVAL with a message. */
 hf_status hf_address_options(hf_address *address, const hf_client_options *chosen);
 
-/* Make the address of a quorum that of one of its masters. HF_ENOMEM. */
+/* Turn the address of a quorum into the address of one of its masters. HF_ENOMEM. */
 hf_status hf_address_pick(hf_address *address, size_t at);
 
 /* The same log-in and TLS at another place. The address borrows from the original, which must

@@ -225,7 +225,7 @@ static void test_answered(hf_task *task, hf_status status, const redisReply *rep
     bool tested = status == HF_OK || (status == HF_ESERVER && task->course.pause_ms == 0);
     if (tested || refused)
         fail_test(links, link, deaf || refused);
-    else { /* it is loading, busy or away, which tells nothing of grants: test again, later */
+    else { /* it is loading, busy or away, which shows nothing about grants: test again, later */
         link->mode = HF_UNTESTED;
         hf_try_later(&link->listens, hf_now());
         links->listener->wake(links);
@@ -382,7 +382,7 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
     return true;
 }
 
-/* One that cannot be subscribed to is left, too. */
+/* A channel that cannot be subscribed to is left, too. */
 static bool is_left(const hf_links *links, const hf_channel *channel, int64_t now) {
     return channel->users.first == NULL && (channel->subscribed || !is_asked(channel)) &&
            now >= hf_after(channel->left_at, channel == links->own ? OWN_LINGER_MS : LINGER_MS);

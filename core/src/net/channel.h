@@ -11,7 +11,7 @@ typedef struct hf_channel {
     hf_link *link; /* to the server that has it */
     unsigned slot;
     hf_list users;   /* the listener's: the local queues of its locks */
-    hf_names *names; /* of the last lock that came to it: the key of the test */
+    hf_names *names; /* of the last lock that used it: the key of the test */
     bool wanted;     /* it has waiters, or had some a short time ago */
     bool subscribed;
     unsigned epoch;     /* one more with each time that it was */
@@ -25,7 +25,7 @@ typedef struct hf_channel {
 
 void hf_channels_end(hf_links *links);
 
-/* The channel for grants of that lock, made if there is none; NULL: no memory. */
+/* The channel for grants of that lock, made if it does not exist; NULL: no memory. */
 hf_channel *hf_channel_get(hf_links *links, hf_names *names);
 /* Note that the last waiter has left. */
 void hf_channel_leave(hf_links *links, hf_channel *channel);
@@ -36,7 +36,7 @@ bool hf_channel_works(const hf_channel *channel);
 /* Until when waiters wait for the subscription. Later they ask the server, which may be well even
  * if the subscription fails. */
 int64_t hf_channel_patience(const hf_channel *channel);
-/* Do grants arrive on the lock's channel? False: it has none yet. */
+/* Do grants arrive on the lock's channel? False: it has no channel yet. */
 bool hf_grants_come(hf_links *links, const hf_names *names);
 
 /* Read what has arrived, and call the listener. After any other status than HF_OK the caller must
@@ -48,7 +48,7 @@ void hf_link_close_subscription(hf_links *links, hf_link *link);
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now);
 int64_t hf_link_channels_due(const hf_links *links, const hf_link *link);
-/* Slots may be served by others now: take its channels there. */
+/* Other nodes may serve the slots now: take its channels there. */
 void hf_link_move_channels(hf_links *links, hf_link *link);
 
 #endif

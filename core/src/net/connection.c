@@ -39,7 +39,7 @@ static void set_timeout(hf_connection *connection, int64_t now) {
     connection->timeout_ms = ms;
 }
 
-/* Give what waits next the time that is left. False: there is none. */
+/* Give the next wait the time that is left. False: no time is left. */
 static bool has_time(void *of) {
     hf_connection *connection = of;
     int64_t now = hf_now();
@@ -111,7 +111,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
             set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
             return -1;
         }
-        /* The thread may have stood still until its time was up, while the answer came. */
+        /* The thread may have stood still until its time was up, while the answer arrived. */
         if (count < 0 && how == 0 && has_waited() && !has_time(connection)) {
             HF_MARK("H179");
             how = MSG_DONTWAIT;
@@ -133,7 +133,8 @@ static void *create_array(const redisReadTask *task, size_t elements) {
     return connection->too_deep ? NULL : connection->create_array(task, elements);
 }
 
-/* hiredis makes its objects with calloc(), which does not take what free() has just put back. */
+/* hiredis makes its objects with calloc(), which does not reuse the memory that free() has just
+ * returned. */
 static redisReply *new_reply(const redisReadTask *task) {
     redisReply *reply = hi_malloc(sizeof *reply);
     if (reply == NULL)
@@ -292,7 +293,7 @@ static hf_status trouble(const hf_connection *connection, int error, const char 
     }
 }
 
-/* A number or a short string that came whole, and nothing after it. NULL: something else. */
+/* A number or a short string that arrived whole, with nothing after it. NULL: something else. */
 static redisReply *read_small(const char *from, const char *end) {
     const redisReadTask number = {.type = REDIS_REPLY_INTEGER},
                         string = {.type = REDIS_REPLY_STRING};
@@ -313,7 +314,7 @@ static redisReply *read_small(const char *from, const char *end) {
 }
 
 /* hiredis reads each answer. But most are read here, in a tenth of the instructions
- * (docs/performance.md), and what is no small one goes to hiredis. False: it failed. */
+ * (docs/performance.md), and any other answer goes to hiredis. False: it failed. */
 static bool read_first(hf_connection *connection, void **reply_out) {
     redisContext *redis = connection->redis;
     char bytes[128];

@@ -50,7 +50,7 @@ typedef struct hf_connection {
     unsigned current_at; /* the last change of the discovery when that was the newest one */
     int64_t used_at;     /* when the last exchange began */
     int64_t deadline;    /* of the read or write that is under way */
-    int64_t timeout_ms;  /* what the socket's timeout is set to */
+    int64_t timeout_ms;  /* the socket's timeout */
     size_t received;     /* bytes of the reply that is being read */
     bool fetches;        /* some request of it may be answered with a result */
     bool local;          /* over a path of this machine */
@@ -60,8 +60,8 @@ typedef struct hf_connection {
     char shown[128];     /* the address, for messages */
 } hf_connection;
 
-/* No array in an answer has more parts: hiredis makes room for all announced parts before they
- * come. */
+/* No array in an answer has more parts: hiredis makes room for all announced parts before
+ * they arrive. */
 #define HF_REPLY_PARTS_MAX 20000
 
 /* Connect. */
@@ -88,14 +88,14 @@ bool hf_connection_append_words(hf_connection *connection, int count, const char
 /* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */
 enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };
 bool hf_connection_append(hf_connection *connection, const hf_request *request, int how);
-/* The scripts whose text is in a write: what stands behind it finds them loaded. */
+/* The scripts whose text is in a write: later requests find them loaded. */
 typedef struct hf_texts {
     const hf_script *told[4];
     size_t count;
 } hf_texts;
 /* Is the text of that script missing? It is to be added then. */
 bool hf_texts_miss(hf_texts *texts, const hf_script *script);
-/* How many answers come before that of a request. */
+/* How many answers arrive before the answer to a request. */
 static inline int hf_answers_before(int how) {
     return ((how & HF_ASKING) != 0) + ((how & HF_NUDGES) != 0);
 }
@@ -109,8 +109,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
 
 /*
  * Let a thread drive the connection that waits in poll(2). From now on hf_connection_drive() sends
- * and receives as much as it can, and hf_connection_next() takes a reply that has come: HF_OK with
- * NULL if there is no reply.
+ * and receives as much as it can, and hf_connection_next() takes a reply that has arrived: HF_OK
+ * with NULL if there is no reply.
  */
 void hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);

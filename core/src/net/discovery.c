@@ -19,9 +19,9 @@
  * so that a fleet does not storm the nodes that are left. */
 #define LOOK_MIN_MS 20
 #define LOOK_MAX_MS 200
-/* How often a sentinel is asked for the master, besides its events; how soon again, at first, if
- * that server does not say yet that it is the master, or the sentinel did not answer; and how often
- * all are asked, because the master that this one names cannot be reached. */
+/* How often a sentinel is asked for the master, besides its events; how soon again, at first,
+ * if that server does not report yet that it is the master, or the sentinel did not answer; and how
+ * often all sentinels are asked, because the master that this one names cannot be reached. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
 #define ASK_ALL_MS 5000
@@ -45,20 +45,20 @@ struct hf_discovery {
     pthread_mutex_t mutex;
     int references;       /* the client's, and those of threads */
     hf_map *map;          /* of a cluster, or NULL */
-    place_of_node *nodes; /* those of the map, or the one */
+    place_of_node *nodes; /* the nodes of the map, or the one */
     unsigned change;
     bool looking;             /* the thread of run_look() runs */
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     hf_place named;           /* the last master that a sentinel named and that was reached */
-    hf_place watched;         /* the one that the watched sentinel names; host NULL: none does */
-    int64_t ask_all_at;       /* when connections ask all, because that one cannot be reached */
-    int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
-    uint64_t older;           /* a bit for each sentinel that has reported a lower one since then */
-    int64_t older_since;      /* when the first of them did */
-    bool watching;            /* the thread of run_watch() runs */
-    int watch_fd;             /* the socket on which it waits, or -1 */
-    int wake_fd;              /* or -1 */
+    hf_place watched; /* the master that the watched sentinel names; host NULL: no sentinel does */
+    int64_t ask_all_at;  /* when connections ask all, because that one cannot be reached */
+    int64_t epoch;       /* the highest that a sentinel has reported, but see believes() */
+    uint64_t older;      /* a bit for each sentinel that has reported a lower one since then */
+    int64_t older_since; /* when the first of them did */
+    bool watching;       /* the thread of run_watch() runs */
+    int watch_fd;        /* the socket on which it waits, or -1 */
+    int wake_fd;         /* or -1 */
     bool shut;
     int64_t opened, broken, again; /* connections */
 };
@@ -157,7 +157,7 @@ void hf_discovery_doubt(hf_discovery *discovery, int node) {
     discovery->nodes[node].failed = true;
 }
 
-/* Tell what has changed in the map. With the mutex held. */
+/* Report a change of the map. With the mutex held. */
 static void settle_map(hf_discovery *discovery, unsigned before) {
     const hf_map *map = discovery->map;
     bool changed = map->change != before;
@@ -225,19 +225,19 @@ static bool is_other(hf_discovery *discovery, int which, const char *host, int p
     bool same = *before == '\0' || (strcmp(before, host) == 0 && node->port == port);
     pthread_mutex_unlock(&discovery->mutex);
     if (same || discovery->map != NULL)
-        return false; /* in a cluster the map says so */
+        return false; /* in a cluster the map shows that */
     return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
 }
 
-/* NULL: no master. Without memory it is none, too. */
+/* NULL: no master. Without memory there is no master, too. */
 static void set_place(hf_place *place, const hf_address *master) {
     free(place->host);
     place->host = master != NULL ? strdup(master->host) : NULL;
     place->port = master != NULL ? master->port : 0;
 }
 
-/* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it has
- * ended, and what it led to is not known. */
+/* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it
+ * has ended, and its server is not known. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
@@ -308,10 +308,11 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
 /* ------------------------------------------------------------- Sentinels */
 
 /*
- * Does a sentinel with that epoch count? With a lower one than another's it has not heard of the
- * last failover, because it is cut off, perhaps with the former master. But sentinels that were
- * made anew begin at 0: when most of them have told of lower epochs, and for a while none of the
- * highest, that one is forgotten. The last one that counted is asked first from then on.
+ * Does a sentinel with that epoch count? A sentinel with a lower epoch than another has not
+ * learned of the last failover, because it is cut off, perhaps with the former master. But
+ * sentinels that were set up anew begin at 0: when most of them have reported lower epochs, and for
+ * a while none has reported the highest, that epoch is forgotten. The last one that counted is
+ * asked first from then on.
  */
 static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
     int64_t now = hf_now();
@@ -399,8 +400,8 @@ static void set_watched(hf_discovery *discovery, const hf_address *master) {
 
 /* Return the master that the watched sentinel names. False: the caller must ask them all, and this
  * notes when that is due again. As long as that master cannot be reached they are asked once in a
- * while, because another may know better; each time would be a storm by a fleet whose master is
- * away. */
+ * while, because another sentinel may know better; asking each time would be a storm by a
+ * fleet whose master is away. */
 static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
     HF_HOLDING(&discovery->mutex);
@@ -432,7 +433,7 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
     return false;
 }
 
-/* Start the thread that looks or watches, unless it runs: *runs says so, with the mutex. */
+/* Start the thread that looks or watches, unless *runs shows that it runs, with the mutex. */
 static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
     pthread_mutex_lock(&discovery->mutex);
     bool due = runs != &discovery->looking || hf_now() >= discovery->look_at;
@@ -457,8 +458,8 @@ static bool keep_watching(hf_discovery *discovery, int fd) {
     return discovery->watching;
 }
 
-/* A sentinel names this master. False: it is a new one, and cannot be reached or does not say yet
- * that it is a master. */
+/* A sentinel names this master. False: it is a new one, and cannot be reached or does not report
+ * yet that it is a master. */
 static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     hf_connection *connection;
     unsigned version = hf_discovery_version(discovery, 0);
@@ -573,7 +574,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     return status;
 }
 
-/* -------------------------------------------------------- Who serves what */
+/* -------------------------------------------------------- Slots and nodes */
 
 /* A node's answer to CLUSTER SLOTS. */
 static hf_status take_slots(hf_discovery *discovery, const hf_connection *connection,
@@ -609,8 +610,8 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
     return status;
 }
 
-/* The nodes to ask. Each time another one is first, because a node may be wrong or cut off; those
- * that could not be reached come last. */
+/* The nodes to ask. Each time another node is first, because a node may be wrong or cut off;
+ * the nodes that could not be reached are last. */
 static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX]) {
     size_t count = 0;
     HF_HOLDING(&discovery->mutex);

@@ -40,7 +40,7 @@ int hf_discovery_node(const hf_discovery *discovery, unsigned slot);
 bool hf_discovery_serves(hf_discovery *discovery, int node);
 /* Is it a cluster, where all keys of a script must be in one slot? */
 bool hf_discovery_clustered(const hf_discovery *discovery);
-/* May other servers take the place of these? Then a thread of the client is to know. */
+/* May other servers take the place of these? Then a thread of the client must learn of it. */
 bool hf_discovery_follows(const hf_discovery *discovery);
 /* One more than the highest number of a node. */
 size_t hf_discovery_nodes(hf_discovery *discovery);
@@ -54,7 +54,7 @@ unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot);
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection);
 /* Have the sentinels replaced the connection's server as the master? Its answers do not count. */
 bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection);
-/* The node to which this node's MOVED or ASK leads; -1: it does not say, and all nodes are asked
+/* The node to which this node's MOVED or ASK leads; -1: not known, and all nodes are asked
  * again. */
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 
@@ -69,8 +69,8 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline);
 void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity);
 /* Write the address of the server that the last connection reached, for messages. */
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity);
-/* Set the `to` of the hf_event to which each change of the slots and hf_discovery_wake() write; -1:
- * to none. */
+/* Set the `to` of the hf_event to which each change of the slots and hf_discovery_wake() write;
+ * -1: no event. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 

@@ -63,7 +63,7 @@ static bool is_final(hf_transport *transport, int node, const redisReply *reply)
     return after == HF_AFTER_FAIL;
 }
 
-/* Send all that the node serves, from the first on, in one write. */
+/* Send all requests that the node serves, from the first on, in one write. */
 static void flush_together(hf_transport *transport, hf_request *const *requests, size_t first,
                            size_t count, progress *all, int64_t deadline) {
     int node = hf_discovery_node(transport->discovery, requests[first]->slot);

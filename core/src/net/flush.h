@@ -10,8 +10,8 @@
  * the script's text along, so that the server knows the script.
  *
  *   HF_OK        all are answered.
- *   HF_ECONNECT  the node was not reached, or hung up (the first answers may be there), or is the
- *                master no more (none is there). Its idle connections are closed then.
+ *   HF_ECONNECT  the node was not reached, or hung up (the first answers may be there), or is
+ *                no longer the master (no answer is there). Its idle connections are closed then.
  */
 hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
                       size_t count, bool whole, int64_t deadline, redisReply **replies);

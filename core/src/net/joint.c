@@ -86,8 +86,8 @@ static void take_back(hf_connection *connection) {
 }
 
 /* Send what the calls have added. While one of them sends, the others only add, and it sends that
- * too; the last time with the mutex, so that they cannot keep it for ever. What does not go at once
- * goes when the reader finds that it would. */
+ * too; the last time with the mutex, so that they cannot keep it for ever. The rest goes when
+ * the reader finds that the socket takes more. */
 static void send_all(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
     hf_bytes *added = &connection->output, *leaving = &joint->leaving;
@@ -116,7 +116,7 @@ static void send_all(hf_connection *connection) {
     joint->sending = false;
 }
 
-/* The next answers. Returns how many calls got one, and what to wake. */
+/* Hand out the next answers. Returns how many calls got one, and the words to wake. */
 static size_t hand_out(hf_joint *joint, redisReply **replies, size_t count, int **woken) {
     size_t given = 0;
     for (size_t i = 0; i < count; i++) {

@@ -207,7 +207,7 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
                   hf_transport_ended(links->transport, &step, task->request.slot, status));
     } else if ((step.what == HF_STEP_ALONE && hf_request_alone(&task->request)) ||
                step.pause_ms == 0) {
-        hf_list_add_first(route(links, task), &task->item); /* before what came later */
+        hf_list_add_first(route(links, task), &task->item); /* before later requests */
     } else {
         if (outcome->met == HF_MET_ERROR)
             tell_tried(task, status);
@@ -291,7 +291,8 @@ static hf_status explain_given_up(const hf_links *links, const hf_link *link, co
     return task->course.doubtful ? hf_transport_unknown(links->transport) : status;
 }
 
-/* When the task is given up. Until an answer arrives it is not known how many come before it. */
+/* When the task is given up. Until an answer arrives it is not known how many answers precede
+ * it. */
 static int64_t gives_up_at(const hf_links *links, const hf_link *link, const hf_task *task) {
     int64_t later = hf_after(link->answered_at, links->transport->connect_ms);
     return task->patient && later > task->give_up_at ? later : task->give_up_at;
@@ -347,8 +348,8 @@ static bool may_send(const hf_link *link) {
     return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX && !link->yields;
 }
 
-/* Send what may be sent. False: no memory for a whole request, and the connection must be closed.
- */
+/* Send what may be sent. False: no memory for a whole request, and the connection must be
+ * closed. */
 static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
     hf_texts texts = {.count = 0};
     while (may_send(link)) {
@@ -430,8 +431,8 @@ static void tell_waiting(hf_links *links, hf_link *link) {
     }
 }
 
-/* See what has become of the dial. One that fails closes nothing: the idle connections have come
- * back since it began, from calls that were answered. */
+/* Check the dial. A dial that fails closes nothing: the idle connections have come back since
+ * it began, from calls that were answered. */
 static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_connection *connection;
     hf_status status;
@@ -461,9 +462,9 @@ static int64_t patience(const hf_link *link) {
     return hf_after(link->short_since, hf_later(2 * link->trip_ms + 1, SHORT_MS));
 }
 
-/* Have one of the pool's, or a new one. Its calls are over soon, so that it is worth to wait; but
- * not for long, because a connection may be dead. While none can be opened, the next that comes
- * back serves all the same. */
+/* Take one of the pool's connections, or a new one. The pool's calls are over soon, so waiting
+ * pays; but not for long, because a connection may be dead. While no connection can be opened,
+ * the next that comes back serves all the same. */
 static void borrow(hf_links *links, hf_link *link, int64_t now) {
     hf_pool *pool = links->transport->pool;
     int opens = link->dial != NULL || now < link->tries.at        ? HF_OPENS_NONE
@@ -484,7 +485,7 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     try_later(links, link, now);
 }
 
-/* Borrow a connection, if there is something to send. False: there is none yet. */
+/* Borrow a connection, if there is something to send. False: there is no connection yet. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     if (link->commands == NULL && link->waiting.first != NULL)
         borrow(links, link, now);

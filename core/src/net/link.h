@@ -22,8 +22,8 @@
 struct hf_channel;
 typedef struct hf_links hf_links;
 
-/* One request, from when it is made until it is answered: the first member of a struct with what
- * its kind needs. */
+/* One request, from when it is made until it is answered: the first member of a struct with
+ * the data of its kind. */
 typedef struct hf_task {
     hf_item item;
     hf_links *links;      /* from hf_task_submit() on */
@@ -38,22 +38,23 @@ typedef struct hf_task {
     bool unclear;  /* set by done: the answer is a refusal, in this thread's message. Done is called
                       again, with HF_ESERVER and the missing permission in the message */
     bool again;    /* set by done: its request is another one now, which is sent, too */
-    hf_status status;   /* while it asks what is missing: what it ends with */
+    hf_status status;   /* while it asks for the missing permission: its final status */
     char *refusal;      /* and the text; or NULL */
     hf_request refused; /* and the request, in the place of which the question is */
     int64_t retry_at;   /* while it is delayed */
     int64_t sent_at, give_up_at;
-    bool urgent;       /* it is sent before those that wait */
+    bool urgent;       /* it is sent before the waiting tasks */
     bool given_up;     /* after it was sent: only its answer is awaited */
     bool patient;      /* it is given up no earlier than connect_timeout after the last answer */
-    int64_t answer_ms; /* how long its answer may take; 0: as long as that of any command */
-    /* Called once, but for `unclear`, with the mutex held; or NULL. The reply is the link's, no
-     * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is
-     * freed, but for one that was sent and given up: it keeps its place until its answer comes. */
+    int64_t answer_ms; /* how long its answer may take; 0: as long as for any command */
+    /* Called once, except for `unclear`, with the mutex held; or NULL. The reply is the link's,
+     * no error, and there only with HF_OK; otherwise the thread's message explains. Then the
+     * task is freed, except a task that was sent and given up: it keeps its place until its answer
+     * arrives. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
     /* A try has failed, for the reason in this thread's message, and another follows. Or NULL. */
     void (*tried)(struct hf_task *task, hf_status status);
-    void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
+    void (*drop)(struct hf_task *task); /* frees the data of its kind; or NULL */
     /* Is the answer useless by now? Then the task is not sent (again). Or NULL. */
     bool (*over)(const struct hf_task *task);
 } hf_task;
@@ -114,7 +115,7 @@ typedef struct hf_link {
     /* Channels: channel.c. */
     hf_connection *subscription;
     hf_dial *subscription_dial;
-    hf_list asked, unasked;    /* the channels that it has, and those it should have */
+    hf_list asked, unasked;    /* the channels that it has, and the channels that it should have */
     size_t wanted, subscribed; /* how many of these */
     hf_link_mode mode;
     int64_t retest_at, retest_ms; /* while grants do not work: when that is tried again */
@@ -126,7 +127,7 @@ typedef struct hf_link {
     /* The waiters, and the thread that reads: written by the listener. A link with waiters is kept,
      * and the driving thread does not read if there is a reader. */
     hf_list threads; /* that wait here */
-    hf_item *reader; /* the one of them that reads the subscription; or NULL */
+    hf_item *reader; /* the waiting thread that reads the subscription; or NULL */
     size_t others;   /* wait here without a thread */
     bool watching;   /* the driving thread polls it to read */
     hf_timer unread; /* until it fires, the driving thread reads only for waiters */
@@ -139,7 +140,7 @@ struct hf_links {
     hf_timers *timers;
     const char *client_id;
     hf_list all;
-    hf_link first;          /* of all; those to other nodes of a cluster come and go */
+    hf_link first;          /* of all; the links to other nodes of a cluster come and go */
     unsigned change;        /* the discovery's, when tasks and channels were last sorted by it */
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
     bool closed;            /* no task is accepted */
@@ -149,8 +150,8 @@ struct hf_links {
 
 /* The link to that node, or NULL. */
 hf_link *hf_link_find(const hf_links *links, int node);
-/* The link to the node of that slot, made if there is none. Without memory the first,
- * whose server will say where to go. */
+/* The link to the node of that slot, made if it does not exist. Without memory the
+ * first link, whose server redirects the request. */
 hf_link *hf_link_of(hf_links *links, unsigned slot);
 /* Note the server's clock at an answer. */
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
@@ -160,11 +161,12 @@ hf_task *hf_task_new(size_t size, hf_names *names,
                      void (*done)(hf_task *, hf_status, const redisReply *),
                      void (*drop)(hf_task *));
 void hf_task_free(hf_task *task);
-/* Forget the question about what is missing, if there is one: its request is the refused one. */
+/* End the request for the missing permission, if there is one, and restore the refused
+ * request. */
 void hf_task_unask(hf_task *task);
 /* Why the server was not asked, for this thread's message: the status of the last dial. */
 hf_status hf_link_explain(const hf_links *links, const hf_link *link);
-/* Note why a dial of it came to nothing, with this thread's message. */
+/* Note why its dial failed, with this thread's message. */
 void hf_link_failed(hf_link *link, hf_status status);
 /* Has nothing been sent since then? */
 bool hf_link_is_unsent(const hf_link *link, int64_t since);
@@ -183,9 +185,10 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
 void hf_link_close_requests(hf_links *links, hf_link *link);
 /* When it must be driven next. */
 int64_t hf_link_requests_due(const hf_link *link);
-/* The server may be another, or serve other slots: all that waits goes where it is served. */
+/* The server may be another, or serve other slots: all waiting tasks go to the server of their
+ * slots. */
 void hf_link_sort_again(hf_links *links, hf_link *link);
-/* Send what was delayed and is due. */
+/* Send the delayed tasks that are due. */
 void hf_link_send_delayed(hf_links *links, int64_t now);
 
 #endif

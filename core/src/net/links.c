@@ -56,7 +56,7 @@ static bool is_spent(const hf_links *links, const hf_link *link) {
            !hf_discovery_serves(links->discovery, link->node);
 }
 
-/* Move what waits, if other nodes serve its slots by now. */
+/* Move the waiting tasks, if other nodes serve their slots by now. */
 static void follow_slots(hf_links *links) {
     unsigned change = hf_discovery_change(links->discovery);
     if (change == links->change)

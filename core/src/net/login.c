@@ -75,7 +75,8 @@ static hf_status check_info(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* HELLO tells any user the version, and names the connection. Before Redis 6 only INFO does. */
+/* HELLO reports the version to any user, and names the connection. Before Redis 6 only INFO
+ * does. */
 static hf_status check_hello(hf_connection *connection, const hf_address *address,
                              const redisReply *reply, int64_t deadline) {
     if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
@@ -142,7 +143,7 @@ static hf_status check_list(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* Queue those that are needed. needs HF_ASKS_ONLY: nothing but the password. */
+/* Queue the requests that are needed. needs HF_ASKS_ONLY: only the password. */
 static bool append_greetings(hf_connection *connection, const hf_address *address,
                              const char *secret, int needs, bool sent[GREETINGS]) {
     char number[16];
@@ -187,8 +188,8 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
     return ok ? HF_OK : refused(address, names[which], reply);
 }
 
-/* Read all answers first, because a check may send another request. A server that hangs up has
- * mostly said why. */
+/* Read all answers first, because a check may send another request. A server that hangs up
+ * has mostly reported the reason. */
 hf_status hf_login_greet(hf_connection *connection, const hf_address *address, int needs,
                          int64_t deadline) {
     bool sent[GREETINGS] = {false};
@@ -202,7 +203,7 @@ hf_status hf_login_greet(hf_connection *connection, const hf_address *address, i
     for (int i = 0; i < GREETINGS && status == HF_OK; i++)
         if (sent[i])
             status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
-    /* No password stays in a buffer that lives on, nor in the one that it has outgrown. Before a
+    /* No password stays in a buffer that lives on, nor in the buffer that it has outgrown. Before a
      * check queues more. */
     memset(connection->output.data, 0, connection->output.capacity);
     memset(connection->output.small, 0, sizeof connection->output.small);

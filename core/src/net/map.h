@@ -18,7 +18,7 @@ typedef struct hf_map {
     unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place */
     unsigned owned[HF_NODES_MAX];    /* how many slots the node has */
     size_t count;
-    size_t seeds;    /* the first nodes: those of the URL, which stay */
+    size_t seeds;    /* the first nodes: the nodes of the URL, which stay */
     unsigned change; /* goes up when a slot gets another node */
     uint16_t slots[HF_SLOTS];
 } hf_map;
@@ -31,7 +31,7 @@ void hf_map_free(hf_map *map);
  * HF_EPROTOCOL: it is no such answer, or names no slot. */
 hf_status hf_map_read(hf_map *map, int node, const redisReply *reply);
 
-/* The node to which this node's MOVED or ASK leads; -1: it does not say. The map keeps a MOVED. */
+/* The node to which this node's MOVED or ASK leads; -1: not known. The map keeps a MOVED. */
 int hf_map_redirect(hf_map *map, int node, const char *text);
 
 #endif

@@ -86,7 +86,7 @@ bool hf_run_read(const char *info, hf_run *run) {
     return true;
 }
 
-/* The next name of a list, and its length; 0: there is none. */
+/* The next name of a list, and its length; 0: no name is left. */
 static size_t next_name(const char **at) {
     *at += **at == ',';
     return strcspn(*at, ",");
@@ -152,7 +152,7 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
     if (first)
         member->started_at = started_at;
     else if (!same && started_at < member->seen_at)
-        member->started_at = member->seen_at; /* its clock says more: it has stepped */
+        member->started_at = member->seen_at; /* its clock is further: it has stepped */
     else if (started_at > member->started_at)
         member->started_at = started_at;
     if (!same && !first)

@@ -1,6 +1,6 @@
 /*
- * The masters of a quorum, as log-ins find them: which run of the server it is, since when it runs,
- * what its clock says, and which list of masters other clients use. Any thread may call these
+ * The masters of a quorum, as log-ins find them: the run of the server, its uptime and its clock,
+ * and the list of masters that other clients use. Any thread may call these
  * functions; unless a function's comment says otherwise, its caller may hold any other mutex.
  */
 #ifndef HF_MEMBER_H
@@ -17,16 +17,16 @@
 
 #define HF_RUN_ID_MAX 63
 
-/* What INFO told of a run. */
+/* INFO's data of a run. */
 typedef struct hf_run {
     char id[HF_RUN_ID_MAX + 1];
     int64_t uptime_s;
-    int64_t server_us; /* its time; 0: it does not tell */
+    int64_t server_us; /* its time; 0: not reported */
 } hf_run;
 
 typedef struct hf_member {
     char shown[128];
-    hf_run run;                     /* the last that was found; an empty id: none was */
+    hf_run run;                     /* the last run that was found; an empty id: no run was */
     char before[HF_RUN_ID_MAX + 1]; /* the run before that one */
     int64_t started_at;             /* it began then at the latest, on hf_now()'s clock */
     int64_t seen_at;                /* and has answered then */
@@ -44,7 +44,7 @@ typedef struct hf_members {
     hf_member of[HF_MASTERS_MAX];
 } hf_members;
 
-/* The key that says to all clients which masters there are, and how long the quarantine is. */
+/* The key that has the list of masters for all clients, and the quarantine. */
 #define HF_MEMBERS_KEY "hf1:members"
 
 /* The names are `host:port`. NULL: no memory. */
@@ -52,7 +52,7 @@ hf_members *hf_members_new(const char *const *names, size_t count, int64_t quara
 hf_members *hf_members_keep(hf_members *members);
 void hf_members_drop(hf_members *members);
 
-/* Pure: read an answer of INFO. False: it does not tell the run and its uptime. */
+/* Pure: read an answer of INFO. False: it lacks the run or its uptime. */
 bool hf_run_read(const char *info, hf_run *run);
 /* Pure: may clients of both lists work at once? Yes, if they are equal, or if one has one master
  * more than the other and the quarantines are the same: then any two majorities share a master. */
@@ -62,17 +62,17 @@ bool hf_members_agree(const char *one, const char *other);
  * server stands in the list twice, or several stand behind one name. HF_ECONNECT: a later question
  * may have found another run. */
 hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64_t sent_at);
-/* A log-in has found this list there, or none and takes the client's own for it. HF_EINVAL. */
+/* A log-in has found this list there, or no list and takes the client's own for it. HF_EINVAL. */
 hf_status hf_member_lists(hf_members *members, size_t at, const char *found);
 /* Have all masters let this client in, each as a server of its own? */
 bool hf_members_let_in(hf_members *members);
 /* It has answered a request that was sent then, with the server's time (us), or 0. */
 void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us);
 
-/* How long is it in quarantine, for a request that was sent then? 0: it is not, or no log-in has
- * come to it yet. */
+/* How long is it in quarantine, for a request that was sent then? 0: it is not, or no log-in
+ * has reached it yet. */
 int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at);
-/* The newest of all clocks of the masters now (us); 0: none is known. */
+/* The newest of all clocks of the masters now (us); 0: no clock is known. */
 int64_t hf_members_clock(hf_members *members, int64_t now);
 
 #endif

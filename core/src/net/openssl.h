@@ -1,6 +1,6 @@
-/* OpenSSL, looked for when a program first opens a rediss:// URL: programs without TLS need none,
- * and one build serves all its versions since 1.1.1. Nothing may call OpenSSL but by this table.
- * Many names of its headers are macros over the functions here. */
+/* OpenSSL, looked for when a program first opens a rediss:// URL: programs without TLS need
+ * no OpenSSL, and one build serves all its versions since 1.1.1. All calls of OpenSSL must go
+ * through this table. Many names of its headers are macros over the functions here. */
 #ifndef HF_OPENSSL_H
 #define HF_OPENSSL_H
 
@@ -62,7 +62,7 @@ typedef struct {
 /* Every function, once hf_openssl_load() has found them. It is never unloaded. */
 extern hf_openssl hf_ssl;
 
-/* Thread-safe. HF_EUNSUPPORTED with a message: there is none, or none that is new enough. */
+/* Thread-safe. HF_EUNSUPPORTED with a message: there is no OpenSSL, or none that is new enough. */
 hf_status hf_openssl_load(void);
 
 #endif

@@ -26,8 +26,8 @@ typedef struct waiter {
 typedef struct hf_shelf {
     hf_pool *pool;
     hf_list idle;                       /* the last one used first */
-    unsigned open_count, opening, most; /* all, and those of them that are not open yet */
-    hf_connection *joint;               /* calls may join those that use it; or NULL */
+    unsigned open_count, opening, most; /* all connections, and those that are not open yet */
+    hf_connection *joint;               /* calls may join the calls that use it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
     bool kept;                          /* the next one to become idle is for the keeper */
     hf_tries tries;                     /* to open one beside those that are open */
@@ -100,7 +100,7 @@ static hf_connection *pop_good(shelf *at, int64_t now) {
 /* Is a connection idle for a call? One may be kept for the keeper. */
 static bool has_idle(const shelf *at) { return at->idle.count > (at->kept ? 1 : 0); }
 
-/* Let others join the call that has this connection, if there is none left for them. */
+/* Let other calls join the call that has this connection, if no connection is left for them. */
 static void share(shelf *at, hf_connection *connection) {
     if (at->joint != NULL ||
         (at->waiting.first == NULL && (at->open_count < at->most || at->idle.first != NULL)))
@@ -151,7 +151,7 @@ static void serve(waiter *who, hf_status status) {
     pthread_cond_signal(&who->woken);
 }
 
-/* Give what has become free to the waiting calls that can use it. */
+/* Give the free connections to the waiting calls that can use them. */
 static void serve_waiting(shelf *at) {
     HF_EACH(place, &at->waiting) {
         waiter *who = HF_OF(waiter, place, place);

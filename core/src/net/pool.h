@@ -20,7 +20,7 @@ typedef struct hf_pool hf_pool;
 hf_pool *hf_pool_new(hf_discovery *discovery);
 /* Free the pool, after the last connection has come back. */
 void hf_pool_free(hf_pool *pool);
-/* Close idle connections now, and the others when they come back. */
+/* Close idle connections now, and the others when they are returned. */
 void hf_pool_shut(hf_pool *pool);
 
 /*
@@ -40,8 +40,8 @@ void hf_pool_drop(hf_pool *pool, int node);
 
 /*
  * Take a connection for the keeper, which must not wait. HF_LENT: an idle one. HF_OPEN: there is
- * room for a new one; hf_pool_opened() must follow. HF_LATER: there is none. Unless it has one, the
- * next that comes back is kept for the keeper, which is woken.
+ * room for a new one; hf_pool_opened() must follow. HF_LATER: there is none. Unless it has one,
+ * the next returned connection is kept for the keeper, which is woken.
  */
 enum { HF_LENT, HF_OPEN, HF_LATER };
 /* May the keeper open one: no; if the pool has room; or one more rather than wait. */

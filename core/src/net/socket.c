@@ -71,7 +71,7 @@ static int await(int fd, int64_t deadline) {
     return ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? errno : error;
 }
 
-/* 0, or an errno. A unix socket whose server has a full backlog says so at once. */
+/* 0, or an errno. A unix socket whose server has a full backlog fails at once. */
 static int begin(int fd, const struct sockaddr *place, socklen_t size, int64_t deadline) {
     while (connect(fd, place, size) != 0) {
         if (errno != EAGAIN)

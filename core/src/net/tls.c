@@ -20,7 +20,7 @@ struct hf_tls_session {
     SSL *ssl;
     int fd, flags;              /* of the socket, and of the call that is under way */
     bool starved;               /* the last send waits for bytes from the other end */
-    bool (*has_time)(void *of); /* what waits, gets the time that is left */
+    bool (*has_time)(void *of); /* a wait gets the time that is left */
     void *of;
     char error[256];
 };

@@ -45,7 +45,7 @@ void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, con
             shown, policy);
 }
 
-/* Look for what is dangerous there, in one write. False: the connection is useless now. */
+/* Check the server for dangers, in one write. False: the connection is useless now. */
 static bool look_around(hf_transport *transport, hf_connection *connection, int64_t deadline) {
     const char *info[] = {"INFO", "memory"}, *get[] = {"GET", HF_MEMBERS_KEY};
     redisReply *memory = NULL, *members = NULL;
@@ -157,14 +157,14 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 /* A request under way. */
 typedef struct hf_trip {
     hf_request *request;
-    bool explains;   /* if it is refused, say which permissions the user lacks */
+    bool explains;   /* if it is refused, report which permissions the user lacks */
     hf_brake *brake; /* or NULL */
     bool pulled;     /* while it waited for its answer: the server may be well */
     hf_course course;
     int64_t deadline;
 } hf_trip;
 
-/* Count the replicas that have what the request wrote, if it wrote anything. False: the connection
+/* Count the replicas that have the request's writes, if it wrote anything. False: the connection
  * is useless now. */
 static bool count_replicas(hf_transport *transport, hf_connection *connection, const hf_trip *trip,
                            hf_answer *answer) {
@@ -181,7 +181,7 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection, c
 
 /* The server writes first to the client that it queued last. A release that hands on queues
  * the waiter, and then its own caller; so a PING before it, in the same write, queues the caller
- * first, and the waiter hears of its grant sooner. Nothing depends on it. */
+ * first, and the waiter gets its grant sooner. Correctness does not depend on it. */
 static int how_to_send(const hf_trip *trip) {
     return (trip->course.whole ? HF_WHOLE : 0) | (trip->course.asking ? HF_ASKING : 0) |
            (trip->request->hands_on ? HF_NUDGES : 0);

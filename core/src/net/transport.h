@@ -28,7 +28,7 @@ typedef struct hf_answer {
     int64_t sent_at;   /* when the request that was answered was sent */
     int node;          /* the node that answered */
     bool doubtful;     /* a copy of the request was sent and has no answer */
-    /* How many replicas have what the request wrote, if it asked for replicas; -1: WAIT was
+    /* How many replicas have the request's writes, if it asked for replicas; -1: WAIT was
      * refused, for the reason in the last message. */
     int64_t replicas;
 } hf_answer;
@@ -37,7 +37,7 @@ typedef struct hf_answer {
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out);
 /* No call tries again from now on. */
 void hf_transport_hurry(hf_transport *transport);
-/* Close idle connections now, and the others when they come back. */
+/* Close idle connections now, and the others when they are returned. */
 void hf_transport_shut(hf_transport *transport);
 void hf_transport_free(hf_transport *transport);
 
@@ -63,7 +63,7 @@ hf_status hf_transport_call(hf_transport *transport, hf_request *request, int64_
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
 /* The status of a request whose answer was lost, for the reason in this thread's message. */
 hf_status hf_transport_unknown(const hf_transport *transport);
-/* The message of a refusal: its text, with what came of hf_request_permissions(): a reply, or
+/* The message of a refusal: its text, with the result of hf_request_permissions(): a reply, or
  * NULL and this thread's message. */
 void hf_transport_refusal(const char *text, const hf_request *question, const redisReply *reply);
 
@@ -75,8 +75,8 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome);
 
-/* The status of a request that the step ends after an error, with the message if the error does not
- * say why. */
+/* The status of a request that the step ends after an error, with the message if the error has
+ * no reason. */
 hf_status hf_transport_ended(const hf_transport *transport, const hf_step *step, unsigned slot,
                              hf_status status);
 

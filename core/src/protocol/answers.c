@@ -25,7 +25,7 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
-/* A column of decimal digits; -1: it is none. */
+/* A column of decimal digits; -1: it has other characters. */
 static int64_t read_column(const char *text, int width) {
     int64_t number = 0;
     for (int i = 0; i < width; i++) {
@@ -66,7 +66,7 @@ hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look 
     return read_fence(reply, 0, lease_ms, look, mine);
 }
 
-/* <fence>, or <fence>+ if there are others. */
+/* <fence>, or <fence>+ if there are other holds. */
 hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look *look,
                               hf_standing *mine) {
     if (hf_reply_number(reply) == -2)

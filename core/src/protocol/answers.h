@@ -1,5 +1,5 @@
 /*
- * Answers: what each script's reply says, as plain data that is within bounds, so that
+ * Answers: each script's reply as plain data that is within bounds, so that
  * arithmetic on it cannot overflow. Pure functions. docs/protocol.md has the forms.
  */
 #ifndef HF_ANSWERS_H
@@ -12,7 +12,7 @@
 /* Fences and the server's time, in us, are in here, so that a double holds them. */
 #define HF_NUMBER_MAX (INT64_C(1) << 53)
 
-/* A TTL, or what is left of a hold, in ms, or one of these. */
+/* A TTL, or the rest of a hold, in ms, or one of these. */
 #define HF_TTL_NONE INT64_C(-1) /* it never ends */
 #define HF_TTL_MORE INT64_C(-2) /* the lock is free, with more of its queue to skip */
 
@@ -36,8 +36,8 @@ typedef struct hf_standing {
     bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
-    int64_t permits, per_ms;     /* if limited: what is stored; 0: no limit, no gate */
-    hf_company company;          /* if it is shared, and a short answer tells */
+    int64_t permits, per_ms;     /* if limited: the stored limit; 0: no limit, no gate */
+    hf_company company;          /* if it is shared, and a short answer shows it */
     const redisReply *record;    /* if it has an outcome: hf_reply_record() */
     int64_t record_ms;
 } hf_standing;
@@ -54,15 +54,15 @@ typedef struct hf_call_record {
     const char *owner, *note, *bytes;
     size_t owner_length, note_length, length;
 } hf_call_record;
-/* False: it is none. */
+/* False: it is malformed. */
 bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record);
 
-/* An integer; -1: the reply is none. */
+/* An integer; -1: the reply is no integer. */
 int64_t hf_reply_number(const redisReply *reply);
-/* A string, in the reply. False: the reply is none. */
+/* A string, in the reply. False: the reply is no string. */
 bool hf_reply_text(const redisReply *reply, const char **text, size_t *length);
 
-/* The string behind that name, in a reply of names and values; NULL: it has none. */
+/* The string behind that name, in a reply of names and values; NULL: it does not have that name. */
 const char *hf_reply_field(const redisReply *reply, const char *name);
 
 /* HF_EPROTOCOL, for a reply that this script or command never gives. */
@@ -93,8 +93,8 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
 /* Of acquire, or of cancel: how each of `count` hold ids stands. False: its script gives no such
  * reply. */
 bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
-/* Of a cancel: by whom the lock is held, in the reply; NULL: it does not say. *kept: its work has
- * ended. */
+/* Of a cancel: the holder of the lock, in the reply; NULL: the reply does not have it. *kept:
+ * its work has ended. */
 const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept);
 /* Did a kick leave more of the queue to skip? */
 bool hf_reply_kick_again(const redisReply *reply);
@@ -126,17 +126,17 @@ typedef enum {
 } hf_settle_outcome;
 hf_settle_outcome hf_reply_settle(const redisReply *reply);
 
-/* What a renewal or a claim answers for a hold: what is left of it in ms, HF_TTL_NONE, or one
+/* The answer of a renewal or a claim for a hold: its time left in ms, HF_TTL_NONE, or one
  * of these. */
 #define HF_RENEWAL_GONE INT64_C(-2)
 #define HF_RENEWAL_REFUSED INT64_C(-3) /* or nothing that can be read */
-#define HF_RENEWAL_MANY INT64_C(-4)    /* it is one of many: to be asked for as such */
+#define HF_RENEWAL_MANY INT64_C(-4)    /* it is one of many: ask for it as such */
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
 /* Read the answers for many holds; an unreadable one, or no reply (NULL), is a refusal. */
 void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
 
-/* Does the reply of an acquire or a claim say that the hold stands, so that something may have
- * been written? */
+/* Does the reply of an acquire or a claim show that the hold stands, so that the request
+ * may have written? */
 bool hf_reply_holds(const redisReply *reply);
 
 /* A message on a client's channel: "g<hold id><fence><server us>". */
@@ -150,7 +150,7 @@ bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1
 /* The selftest's message. */
 bool hf_message_test(const char *text);
 
-/* A field of an answer of INFO, cut short; empty: the server does not tell it. */
+/* A field of an answer of INFO, cut short; empty: the server does not report it. */
 const char *hf_info_field(const char *info, const char *name, char *to, size_t capacity);
 
 /* How long an unclaimed grant lasts, if its lease is not shorter. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Before Redis 7 the error of a command in a script stands behind the script's line; one that
- * the script does not catch, in an error of the script's besides. */
+/* Before Redis 7 the error of a command in a script stands behind the script's line; an
+ * error that the script does not catch is also inside an error of the script. */
 static const char *inner_error(const char *text) {
     static const char line[] = "@user_script:";
     const char *at = text, *next;
@@ -16,8 +16,8 @@ static const char *inner_error(const char *text) {
     return *at == '-' ? at + 1 : at;
 }
 
-/* The one table of server errors, by the first word, behind what a script of Redis 6.2
- * puts before it. */
+/* The one table of server errors, by the first word, behind the prefix of a script
+ * of Redis 6.2. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {
     static const struct {
         const char *code;
@@ -54,7 +54,7 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
 }
 
 bool hf_error_permission(const char *text) {
-    /* Alone, and in a script: of Redis 6 and 7.0, and of those after. */
+    /* Alone, and in a script: of Redis 6 and 7.0, and of later versions. */
     return strstr(text, "NOPERM ") != NULL ||
            strstr(text, "The user executing the script") != NULL ||
            strstr(text, "ACL failure in script") != NULL;

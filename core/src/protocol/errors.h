@@ -7,10 +7,10 @@
 /* What a client does after an error. In all cases but the first the request was not carried
  * out, and may be sent again; course.h decides when and where. */
 typedef enum {
-    HF_AFTER_FAIL,      /* tell the caller: it is refused, or the error is unknown */
+    HF_AFTER_FAIL,      /* report it to the caller: it is refused, or the error is unknown */
     HF_AFTER_LOAD,      /* send it with its script's text */
     HF_AFTER_WAIT,      /* the server is not ready */
-    HF_AFTER_RECONNECT, /* the server is no master: find the one that is */
+    HF_AFTER_RECONNECT, /* the server is no master: find the master */
     HF_AFTER_MOVED,     /* another node serves its slot */
     HF_AFTER_ASK,       /* another node has its keys already: send it there, after ASKING */
     HF_AFTER_SPLIT      /* its keys are on two nodes, while their slot moves */
@@ -18,11 +18,11 @@ typedef enum {
 /* *status: for the caller, if the request is not sent again. */
 hf_after_error hf_error_class(const char *text, hf_status *status);
 
-/* Does it say that the user lacks a permission? It does not name all that are missing. */
+/* Does it report that the user lacks a permission? It does not name every missing one. */
 bool hf_error_permission(const char *text);
 /* Is the missing permission one for a key? */
 bool hf_error_key(const char *text);
-/* Is the command one that the server does not have? */
+/* Does the server not have the command? */
 bool hf_error_command(const char *text);
 /* Has the server as many connections as it may have? It hangs up then, whatever was sent. */
 bool hf_error_full(const char *text);

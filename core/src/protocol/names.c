@@ -57,7 +57,7 @@ hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
             tag_length = (size_t)(close - from);
         }
     }
-    /* Its companions could be those of a lock with that tag. */
+    /* Its companions could be the companions of a lock with that tag. */
     if (tag == name && memchr(name, '}', length) != NULL)
         return hf_fail(HF_EINVAL,
                        "the name %s has a } but no {tag}: leave it out, or put a tag in front",

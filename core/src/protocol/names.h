@@ -20,7 +20,7 @@ typedef struct hf_names {
     const char *data;
     size_t tagged; /* the length of "{tag}name:", with which companions begin */
     const char *companion;
-    /* The lock's key and the one of its last fence, as they are sent: most requests have both. */
+    /* The lock's key and the key of its last fence, as they are sent: most requests have both. */
     size_t lock_end, fence_end;
     char encoded[];
 } hf_names;
@@ -35,8 +35,8 @@ void hf_names_drop(hf_names *names);
 const char *hf_names_quoted(const hf_names *names);
 bool hf_names_equal(const hf_names *one, const hf_names *other);
 
-/* The channel on which a client's grants arrive: "hf:<client id>", for all its locks; or, in a
- * cluster, "hf:{tag}:<client id>" for those of a tag. */
+/* The channel on which a client's grants arrive: "hf:<client id>", for all its locks; or,
+ * in a cluster, "hf:{tag}:<client id>" for the locks of a tag. */
 void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name);
 
 #define HF_NOTE_MARK_LENGTH (sizeof HF_NOTE_MARK - 1)

@@ -97,7 +97,7 @@ static void add_number(hf_request *request, int64_t number) {
 
 /* ----------------------------------------------- What each script is given */
 
-/* The lock, and what stands beside it, in the order of every script. */
+/* The lock and its companions, in the order of every script. */
 enum { FENCE_KEY = 1, QUEUE_KEY = 2, ENDS_KEY = 4, RESULT_KEY = 8, ALL_KEYS = 15 };
 
 static void begin_script(hf_request *request, const hf_script *script, const hf_names *names,
@@ -128,7 +128,7 @@ static char *put_id(char *to, const char *id) {
     return (char *)memcpy(to, id, HF_ID_LENGTH) + HF_ID_LENGTH;
 }
 
-/* An id and a fence in one argument, behind one letter or none. */
+/* An id and a fence in one argument, perhaps behind a letter. */
 static void add_id_and_fence(hf_request *request, const char *before, const char *id,
                              int64_t fence) {
     char field[1 + HF_ID_LENGTH + FENCE_DIGITS];
@@ -287,7 +287,7 @@ static void begin_release(hf_request *request, const hf_names *names, const hf_a
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t fence, bool bury) {
     begin_release(request, names, ask, fence, bury);
-    /* Without the other keys: a dead id, or a place in the queue, is there to be seen to. */
+    /* Alone only if no dead id, and no place in the queue, needs the other keys. */
     if (fence > 0 && !bury && ask->channel == NULL)
         request->alone = &hf_script_leave;
     if (bury || ask->channel != NULL) {

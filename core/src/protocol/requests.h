@@ -16,7 +16,8 @@ typedef struct hf_request {
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
-    int32_t replicas;          /* how many should have what it writes, within replica_ms; 0: none */
+    int32_t
+        replicas; /* how many replicas should have its writes, within replica_ms; 0: no replicas */
     int64_t replica_ms;
     bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
     bool fetches;  /* its answer may have a result, which may be long */
@@ -42,7 +43,7 @@ typedef struct hf_ask {
     const char *channel; /* where its grant arrives; NULL: it does not wait */
     size_t channel_length;
     int64_t timeout_ms; /* or HF_FOREVER */
-    int64_t score;      /* its first place; 0: it has none yet */
+    int64_t score;      /* its first place; 0: it has no place yet */
     int64_t ahead_ms;   /* the head start of its first place, from which the timeout counts */
 } hf_ask;
 
@@ -58,8 +59,8 @@ void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *a
 void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
 /* The first try of a waiter that joins others. */
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask);
-/* All that these do not do, for one or for several that wait for one lock; for none of them it
- * hands on a lock that was left free with more of its queue to skip. */
+/* The full acquire, for one or for several waiters of one lock; with no waiter it only hands
+ * on a lock that was left free with more of its queue to skip. */
 void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
                         size_t count, int64_t floor);
 /* The first try of a release: no waiter has come, and no other shared hold. */
@@ -67,8 +68,8 @@ void hf_request_drop(hf_request *request, const hf_names *names, const char *id,
                      bool shared);
 /* The first try of the release of one of several shared holds: no waiter has come. */
 void hf_request_drop_one(hf_request *request, const hf_names *names, const char *id, int64_t fence);
-/* All that these do not do. fence: 0: not known. bury: a copy of its acquire may still be under
- * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
+/* The full release. fence: 0: not known. bury: a copy of its acquire may still be under way,
+ * and must no longer count. If the ask has a channel its place in the queue goes, too. */
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t fence, bool bury);
 
@@ -84,7 +85,7 @@ typedef enum {
  * a request. */
 #define HF_TERMS_LENGTH 65
 
-/* What a release says of such a call. */
+/* A release's report of such a call. */
 typedef struct hf_leaving {
     char how; /* HF_RECORD_DONE, HF_RECORD_FAILED, u: unknown, n: not made */
     const char *terms;
@@ -93,7 +94,7 @@ typedef struct hf_leaving {
     int64_t ttl_ms;
 } hf_leaving;
 
-/* Release, and record what became of the call. */
+/* Release, and record the end of the call. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
                        bool bury, const hf_leaving *left);
 /* Record the beginning of a call that is made at most once. unknown_ms: how long an unknown outcome
@@ -116,7 +117,7 @@ typedef struct hf_settlement {
     size_t note_length;
 } hf_settlement;
 void hf_request_settle(hf_request *request, const hf_names *names, const hf_settlement *settlement);
-/* Leave the queue. A grant that came first stands, and is answered. */
+/* Leave the queue. A grant that arrived first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* How a renewal moves the end of a hold. */
 typedef enum {
@@ -152,8 +153,8 @@ void hf_request_limit(hf_request *request, const hf_names *names, const char *id
                       int64_t per_ms);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
-/* Send a message to the own channel, and count who listens there. The lock is the key that every
- * script needs. */
+/* Send a message to the client's own channel, and count its listeners. The lock is the key that
+ * every script needs. */
 void hf_request_selftest(hf_request *request, const hf_names *names, const char *channel,
                          size_t length);
 /* Ask which permissions the user lacks for a refused request. */
