@@ -6,6 +6,7 @@
 %module(package="holdfast") _native
 
 %{
+#include <time.h>
 #include <unistd.h>
 %}
 
@@ -446,20 +447,39 @@ static void hf_undo(hf_hold *hold)
     completion.name_capacity = sizeof buffer;
     $1 = &completion;
 }
-%typemap(argout) hf_completion * {
-    PyObject *hold = Py_None;
-    if ($1->hold)
-        hold = SWIG_NewPointerObj($1->hold, $descriptor(struct hf_hold *),
+%{
+static PyObject *hf_completion_tuple(const hf_completion *told)
+{
+    const char *text = told->error.message;
+    PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+    PyObject *hold = Py_None, *all = NULL;
+    if (told->hold)
+        hold = SWIG_NewPointerObj(told->hold, SWIG_TypeQuery("struct hf_hold *"),
                                   SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
     else
         Py_INCREF(hold);
+    if (message && hold)
+        all = Py_BuildValue("iiLLOLOLy#LL", (int)told->kind, (int)told->status, (long long)told->op,
+                            (long long)told->hold_number, hold,
+                            hf_detail(told->status, &told->error), message,
+                            (long long)told->timeouts, told->name, (Py_ssize_t)told->name_len,
+                            (long long)told->holds, (long long)told->left_ms);
+    if (!all && hold && told->hold)
+        SWIG_Python_GetSwigThis(hold)->own = 0; /* or it would be closed with this object */
+    Py_XDECREF(message);
+    Py_XDECREF(hold);
+    return all;
+}
+%}
+%typemap(argout) hf_completion * {
     Py_DECREF($result);
-    PyObject *message = PyUnicode_DecodeUTF8(
-        $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
-    $result = Py_BuildValue("iiLLNLNLy#LL", (int)$1->kind, (int)$1->status, (long long)$1->op,
-                            (long long)$1->hold_number, hold,
-                            hf_detail($1->status, &$1->error), message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len,
-                            (long long)$1->holds, (long long)$1->left_ms);
+    /* The client returns no completion twice, and a task waits for it: wait for memory. */
+    while (!($result = hf_completion_tuple($1)) && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        PyErr_Clear();
+        Py_BEGIN_ALLOW_THREADS
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        Py_END_ALLOW_THREADS
+    }
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

@@ -294,8 +294,15 @@ class Notices:
         self._listener = threading.get_ident()
         told = real("select", "poll")()
         told.register(self._fd, select.POLLIN)
-        while self._drain():
-            told.poll()
+        while True:
+            pause: int | None = None
+            try:
+                if not self._drain():
+                    return
+            except Exception:  # no memory for a Trouble, say: the next notice finds this thread
+                _log.exception("a notice of the client was lost")
+                pause = 100  # milliseconds
+            told.poll(pause)
 
     def elsewhere(self, work: Callable[[Told], object]) -> Callable[[Told], None]:
         """Make a function that runs work() where it may take its time: not in an event loop."""

@@ -1,0 +1,37 @@
+"""Without memory for Python objects."""
+
+from __future__ import annotations
+
+import select
+
+import pytest
+
+import holdfast
+from holdfast import _holdfast
+from holdfast._lock import kept
+
+
+def test_a_completion_is_returned_whatever_allocation_fails(
+    client: holdfast.Client, lock: holdfast.Lock
+) -> None:
+    hooks = pytest.importorskip("_testcapi")
+    core, here = client._core, client._here()
+    ready = select.poll()
+    ready.register(core.hf_client_fd(here), select.POLLIN)
+    for failing in range(24):  # its value takes some 16 allocations
+        core.hf_lock_acquire_start(lock._handle, b"owner", 10000, kept, 1000 + failing)
+        assert ready.poll(20000)
+        hooks.set_nomemory(failing, failing + 1)
+        try:
+            told = core.hf_client_next(here)
+        except MemoryError:  # before it was taken
+            told = None
+        finally:
+            hooks.remove_mem_hooks()
+        kind, _, op, _, hold, *_ = told or core.hf_client_next(here)
+        assert (kind, op) == (_holdfast.HF_KIND_ACQUIRE, 1000 + failing)
+        assert hold is not None
+        assert lock.locked()
+        core.hf_hold_release(hold)
+        del told, hold
+        assert not lock.locked()
