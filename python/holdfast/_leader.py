@@ -142,7 +142,7 @@ class BaseLeader(Bound):
                 hold = await self._stand()
             except ClosedError:
                 return
-            except (LockError, MemoryError) as failed:  # no thread or descriptor just now, say
+            except (LockError, MemoryError, OSError) as failed:  # no thread or descriptor, say
                 _log.warning("the candidacy for %r goes on: %s", self.name, failed)
                 await self._pause(_AGAIN)
                 continue

@@ -113,15 +113,16 @@ def test_a_candidate_that_waits_can_stop(client: holdfast.Client, name: str) -> 
     leader.stop()
 
 
+@pytest.mark.parametrize("failed", [MemoryError, OSError])
 def test_a_candidate_that_cannot_begin_stands_again(
-    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch, failed: type[Exception]
 ) -> None:
     leader = client.leader(name, elected=lambda fence: None)
     acquire, tries = leader._acquire, itertools.count()
 
     async def scarce() -> holdfast.AsyncHold:
         if next(tries) == 0:
-            raise MemoryError("no file descriptor")
+            raise failed("no file descriptor")
         return await acquire()
 
     monkeypatch.setattr(leader, "_acquire", scarce)
