@@ -159,6 +159,10 @@ class Client(Bound):
             handle = self._handles.setdefault(here, opened)
             if handle is not opened:  # another thread was first
                 self._core.hf_client_close(opened)
+            if not self._handles.keys() - {here}:  # another thread has closed the parent's
+                if self._handles.pop(here, None) is not None:
+                    self._core.hf_client_close(handle)
+                raise ClosedError("the client is closed")
             self._hear_alarms(self._options.alarm_timeouts)
         return handle
 

@@ -425,6 +425,35 @@ def test_threads_of_a_forked_child_share_its_client(
     assert said == "2\n"
 
 
+def test_a_close_in_a_forked_child_that_another_thread_crosses_leaves_no_client_open(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        child = os.fork()
+        if child == 0:
+            opened = client._open()
+            def open_slowly():
+                client.close()  # as another thread may, while this one connects
+                return opened
+            client._open = open_slowly
+            try:
+                client.lock(sys.argv[2])
+            except holdfast.ClosedError:
+                print(client, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said.startswith("<closed ")
+
+
 def lock_in_child(client: holdfast.Client, name: str, url: str) -> None:
     """What a child of multiprocessing does, by a client of its parent or one of its own."""
     lock = client.lock(name)
