@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -338,37 +339,31 @@ static hf_status look_at_settings(void) {
     return status;
 }
 
-static void *hold_on(void *lock) {
-    hf_hold *hold = NULL;
-    hf_lock_acquire(lock, QUEUED_MS + LEASE_MS, &hold);
-    return hold;
-}
-
 /* Hold the lock by one client until the other client is in its queue, for at most QUEUED_MS; then
  * release it. */
 static hf_status watch_queue(hf_lock *const locks[2], bool *queued) {
-    pthread_t thread;
-    void *next;
     hf_hold *hold;
+    hf_completion next = {.size = sizeof next};
     hf_lock_info info = {.size = sizeof info};
     hf_status status = hf_lock_acquire(locks[0], 0, &hold);
     if (status != HF_OK)
         return status;
-    bool waits = pthread_create(&thread, NULL, hold_on, locks[1]) == 0;
+    status = hf_lock_acquire_start(locks[1], NULL, 0, QUEUED_MS + LEASE_MS, NULL, 1);
+    bool waits = status == HF_OK;
     int64_t until = now_ns() + (int64_t)QUEUED_MS * 1000000;
-    while (waits && status == HF_OK && info.waiters == 0 && now_ns() < until && !interrupted) {
+    while (status == HF_OK && info.waiters == 0 && now_ns() < until && !interrupted) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         status = hf_lock_inspect(locks[0], 0, &info, NULL);
     }
     *queued = info.waiters > 0;
     hf_status released = hf_hold_release(hold);
     hf_hold_close(hold);
-    if (waits) {
-        pthread_join(thread, &next);
-        if (next != NULL)
-            hf_hold_release(next);
-        hf_hold_close(next);
-    }
+    struct pollfd told = {.fd = hf_client_fd(clients[1]), .events = POLLIN};
+    while (waits && hf_client_next(clients[1], &next) == HF_OK && next.kind != HF_KIND_ACQUIRE)
+        poll(&told, 1, 100);
+    if (next.hold != NULL)
+        hf_hold_release(next.hold);
+    hf_hold_close(next.hold);
     return status == HF_OK ? released : status;
 }
 
