@@ -231,6 +231,8 @@ static pthread_t start(void *(*run)(void *), void *argument) {
     return thread;
 }
 
+static bool is_queued(void) { return NUMBER("ZCOUNT {stock}stock:hf1:q 0 9007199254740992") == 1; }
+
 static void test_a_waiter_gets_the_lock_when_it_is_released(void **state) {
     static const int64_t timeouts[] = {HF_FOREVER, 20000};
     (void)state;
@@ -239,7 +241,7 @@ static void test_a_waiter_gets_the_lock_when_it_is_released(void **state) {
         attempt waiter = {.lock = theirs, .timeout_ms = timeouts[i]};
         hf_hold *hold = acquired(mine);
         pthread_t thread = start(acquire_there, &waiter);
-        sleep_ms(50); /* it must still be waiting, however it waits */
+        assert_soon(is_queued());
         assert_false(__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
         int64_t fence = hf_hold_fence(hold);
         release(hold);
@@ -281,7 +283,7 @@ static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
             .lock = theirs, .timeout_ms = cases[i].timeout_ms, .flags = cases[i].flags};
         int64_t before = now_ms();
         pthread_t thread = start(acquire_there, &waiter);
-        sleep_ms(20);
+        assert_soon(is_queued() || __atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
         while (!__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE)) {
             pthread_kill(thread, SIGUSR1);
             sleep_ms(5);
@@ -1158,7 +1160,7 @@ static void test_a_waiter_gets_the_lock_after_a_foreign_one(void **state) {
     attempt waiter = {.lock = lock, .timeout_ms = 20000};
     TELL("SET stock token");
     pthread_t thread = start(acquire_there, &waiter);
-    sleep_ms(30);
+    assert_soon(is_queued());
     assert_false(__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
     TELL("DEL stock");
     pthread_join(thread, NULL);
@@ -1239,7 +1241,7 @@ static void test_a_client_that_closes_cancels_its_waits(void **state) {
     hf_hold *hold = acquired(mine);
     attempt waiter = {.lock = theirs, .timeout_ms = HF_FOREVER};
     pthread_t thread = start(acquire_there, &waiter);
-    sleep_ms(50);
+    assert_soon(is_queued());
     int64_t before = now_ms();
     close_client(&bob);
     pthread_join(thread, NULL);
