@@ -277,7 +277,8 @@ def test_tasks_lead_too(client: holdfast.Client, name: str) -> None:
         run = asyncio.create_task(leader.run())
         while not leader.is_leader:
             await asyncio.sleep(0.005)
-        await asyncio.sleep(0.02)
+        while not told:
+            await asyncio.sleep(0.005)
         leader.resign()
         while told.count("elected") < 2:
             await asyncio.sleep(0.005)

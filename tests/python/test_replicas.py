@@ -38,7 +38,8 @@ def test_a_task_is_told_of_too_few_replicas(
         assert caught.value.reached == 0
         assert not raw.exists(name)
         task = asyncio.create_task(lock.acquire())
-        await asyncio.sleep(0.05)
+        while not raw.exists(name) and not task.done():
+            await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises((asyncio.CancelledError, holdfast.LockNotReplicated)):
             await task

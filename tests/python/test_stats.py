@@ -173,7 +173,7 @@ def test_a_loss_is_counted_once_by_its_cause_whoever_finds_it(
     assert lost() == ({"gone": 2, "expired": 0, "unreachable": 0}, 0, 2)
 
     brief = client.lock(lock.name, lease=0.02, renew=False).hold()
-    time.sleep(0.03)
+    until(lambda: not lock.locked())
     with pytest.raises(holdfast.LockLost):
         brief.release()
     assert lost() == ({"gone": 2, "expired": 1, "unreachable": 0}, 0, 3)
