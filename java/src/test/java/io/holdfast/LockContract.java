@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -504,6 +505,33 @@ abstract class LockContract extends ClientTest {
         Hold gone = stranger.acquire();
         assertTrue(stranger.forceUnlock());
         assertThrows(LockLostException.class, () -> gone.keep(Duration.ofMinutes(1)));
+    }
+
+    @Test
+    void aThreadUnlocksItsOwnHoldBeforeThatOfAnother() throws Exception {
+        HoldfastLock both = client.lock(name, LockOptions.defaults().reentrant(false));
+        both.lock();
+        assertTrue(stranger.forceUnlock());
+        assertTrue(elsewhere(() -> both.tryLock()));
+        assertThrowsExactly(LockLostException.class, both::unlock);
+        assertTrue(both.inspect().held());
+        both.unlock(); // this thread has none any more
+        assertFalse(both.inspect().held());
+    }
+
+    @Test
+    void aThreadOfAPoolUnlocksItsOwnHoldBeforeThatOfAnother() throws Exception {
+        ForkJoinPool pool = new ForkJoinPool(1);
+        try {
+            pool.submit(
+                            () -> {
+                                aThreadUnlocksItsOwnHoldBeforeThatOfAnother();
+                                return null;
+                            })
+                    .get();
+        } finally {
+            pool.shutdown();
+        }
     }
 
     @Test

@@ -47,18 +47,6 @@ final class LockInMemoryTest extends LockContract {
     }
 
     @Test
-    void aThreadUnlocksItsOwnHoldBeforeThatOfAnother() throws Exception {
-        HoldfastLock both = client.lock(name, LockOptions.defaults().reentrant(false));
-        both.lock();
-        assertTrue(redis.lose(name, LossCause.GONE));
-        assertTrue(Async.start(() -> both.tryLock()).get());
-        assertThrowsExactly(LockLostException.class, both::unlock);
-        assertTrue(both.inspect().held());
-        both.unlock(); // this thread has none any more
-        assertFalse(both.inspect().held());
-    }
-
-    @Test
     void aLockIsServedInTheOrderOfArrival() throws Exception {
         List<CompletableFuture<Hold>> all = new ArrayList<>();
         Hold first = lock.acquire();

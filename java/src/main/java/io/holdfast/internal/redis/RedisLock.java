@@ -30,9 +30,13 @@ import io.holdfast.internal.core.hf_lock_options;
 import io.holdfast.internal.core.hf_once_info;
 import java.lang.ref.Reference;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Collections;
+import java.util.Deque;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.WeakHashMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -60,6 +64,10 @@ final class RedisLock implements HoldfastLock {
     private final boolean shares;
     /** By weight, each made when it is first asked for; one, because without an owner only it releases its holds. */
     private final Map<Long, RedisLock> shared = new ConcurrentHashMap<>();
+
+    /** Of {@code reentrant(false)}: the holds whose acquires a thread started, which the core does not know as its own. */
+    private final Map<Thread, Deque<Handle>> started =
+            Collections.synchronizedMap(new WeakHashMap<>());
 
     private final boolean perThread;
     private final boolean replicated;
@@ -363,11 +371,33 @@ final class RedisLock implements HoldfastLock {
         }
         outcome.check();
         if (kept) {
-            Core.hf_hold_close(outcome.hold());
+            keep(outcome.hold());
         } else {
             hold[0] = outcome.hold();
         }
         return null;
+    }
+
+    /** Leaves a hold to {@link #unlock()}, which takes those of its own thread first. */
+    private void keep(long pointer) {
+        Handle hold = new Handle(pointer, Core::hf_hold_close);
+        if (perThread || owner != null) {
+            hold.close();
+            return;
+        }
+        Deque<Handle> own =
+                started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
+        own.removeIf(RedisLock::wasReleased); // by other threads
+        hold.whenDropped(own, hold::close);
+        own.push(hold);
+    }
+
+    private static boolean wasReleased(Handle hold) {
+        boolean released = hold.call(Core::hf_hold_state) == Core.HF_STATE_RELEASED;
+        if (released) {
+            hold.close();
+        }
+        return released;
     }
 
     private Completions.Outcome await(Completions.Operation operation, boolean interruptible)
@@ -634,7 +664,7 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public void unlock() {
-        if (Threads.mayBlock()) {
+        if (Threads.mayBlock() && !started.containsKey(Thread.currentThread())) {
             call(nesting(), lock -> Core.hf_lock_release_as(lock, owner(true)));
         } else {
             unlockParked();
@@ -643,9 +673,16 @@ final class RedisLock implements HoldfastLock {
 
     private void unlockParked() {
         for (;;) {
-            long hold = newest();
+            Handle hold = takeNewest();
             try {
-                client.start(number -> Core.hf_hold_release_start(hold, number)).join().check();
+                client.start(
+                                number ->
+                                        hold.call(
+                                                pointer ->
+                                                        Core.hf_hold_release_start(pointer, number),
+                                                Session::closed))
+                        .join()
+                        .check();
                 return;
             } catch (LockNotHeldException e) {
                 if (e instanceof LockLostException) {
@@ -653,9 +690,19 @@ final class RedisLock implements HoldfastLock {
                 }
                 // Another thread of the same owner was faster: the next one.
             } finally {
-                Core.hf_hold_close(hold);
+                hold.close();
             }
         }
+    }
+
+    /** The newest of this thread's, or else of any; to be closed. */
+    private Handle takeNewest() {
+        Deque<Handle> own = started.get(Thread.currentThread());
+        Handle hold = own == null ? null : own.poll();
+        if (own != null && own.isEmpty()) {
+            started.remove(Thread.currentThread());
+        }
+        return hold != null ? hold : new Handle(newest(), Core::hf_hold_close);
     }
 
     /** The newest hold that {@link #unlock()} has to release; to be closed. */
