@@ -248,8 +248,7 @@ class AsyncLock(Bound):
     async def __aenter__(self) -> AsyncHold:
         """Acquire, waiting without limit."""
         hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        hold._entered = True
-        self._inside.enter(_task(), self._me(), [hold._handle])
+        self._inside.enter(_task(), self._me(), hold._enter_block([hold._handle]))
         return hold
 
     async def __aexit__(
@@ -259,9 +258,11 @@ class AsyncLock(Bound):
         trace: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
-        got: list[_holdfast.Hold] = []
+        got: list[_holdfast.Hold | None] = []
         try:
             whose = self._inside.leave(self._me(), got, not self._by_task(None))
+            if got and got[0] is None:
+                return
             call = self._start_end(whose, got[0] if got else None, None)
             if call is not None:
                 await released(self._lock, call)
@@ -523,6 +524,7 @@ class AsyncHold(BaseHold):
         except asyncio.CancelledError:
             self._loose = False
             raise
+        self._leave_block()
         self._unwatch()
 
     async def check(self) -> None:

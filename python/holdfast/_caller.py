@@ -57,7 +57,7 @@ class _Block(NamedTuple):
 
     caller: bytes | int  # the caller that entered: the owner, or the thread
     by: weakref.ref[object] | None  # the task, greenlet or job
-    holds: list[Hold]
+    holds: list[Hold | None]  # None: kept or handed over
 
 
 class Inside:
@@ -75,14 +75,14 @@ class Inside:
         """Begin without a caller inside."""
         self._blocks: dict[_At, _Block] = {}
 
-    def enter(self, by: object | None, owner: bytes | None, holds: list[Hold]) -> None:
+    def enter(self, by: object | None, owner: bytes | None, holds: list[Hold | None]) -> None:
         """Note that a block was entered."""
         block = _Block(_caller(owner), None if by is None else weakref.ref(by), holds)
         frame, depth = _frame(), 0
         while self._blocks.setdefault((*frame, depth), block) is not block:
             depth += 1
 
-    def leave(self, owner: bytes | None, got: list[Hold], anyones: bool) -> bytes | None:
+    def leave(self, owner: bytes | None, got: list[Hold | None], anyones: bool) -> bytes | None:
         """Put the holds of the block that ends into a list, and give the owner that entered it.
 
         anyones  A caller that entered no block may leave the block of another.

@@ -65,6 +65,7 @@ class BaseHold(Bound):
 
     __slots__ = (
         "__weakref__",
+        "_block",
         "_core",
         "_entered",
         "_handle",
@@ -81,6 +82,18 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
+        self._block: list[_holdfast.Hold | None] = []
+
+    def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:
+        """Note that a block of the lock, with those holds, releases this one."""
+        self._entered, self._block = True, holds
+        return holds
+
+    def _leave_block(self) -> None:
+        """Leave nothing to that block: the hold was kept or handed over."""
+        for at, each in enumerate(self._block):
+            if each is self._handle:
+                self._block[at] = None
 
     def _keep_at_least(self, milliseconds: int) -> None:
         """Make a release keep the lock until that time after the acquire."""
@@ -308,6 +321,7 @@ class Hold(BaseHold):
         masters. After these and any other LockError the hold is as before.
         """
         token = self._core.hf_hold_hand_over(self._handle)
+        self._leave_block()
         self._unwatch()
         self._lock._client._look()
         return token
@@ -325,6 +339,7 @@ class Hold(BaseHold):
         its lease: keep it again, for as long or shorter, or release it.
         """
         self._core.hf_hold_keep(self._handle, duration("seconds", seconds, least=0))
+        self._leave_block()
         self._unwatch()
         self._lock._client._look()
 

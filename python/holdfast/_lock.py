@@ -114,13 +114,14 @@ def leave(
     trace: TracebackType | None,
 ) -> None:
     """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
-    got: list[_holdfast.Hold] = []
+    got: list[_holdfast.Hold | None] = []
 
     def find() -> list[tuple[Lock, bytes | None, _holdfast.Hold | None]]:
         locks = entered._plain()
         anyones = not locks[0]._by_thread
         who = entered._inside.leave(locks[0]._who(None)[1], got, anyones)
-        return [(lock, who, got[at] if got else None) for at, lock in enumerate(locks)][::-1]
+        ends = [(lock, who, got[at] if got else None) for at, lock in enumerate(locks)]
+        return [end for end in reversed(ends) if end[2] is not None or not got]
 
     try:
         try_all(find(), lambda end: end[0]._end(*end[1:]))
@@ -130,7 +131,8 @@ def leave(
         with contextlib.suppress(LockError):
             if not got:
                 find()
-        give_back(entered._plain()[0]._core, got)  # again: that harms no other hold
+        # Again: that harms no other hold.
+        give_back(entered._plain()[0]._core, [each for each in got if each is not None])
         raise
 
 
@@ -474,8 +476,7 @@ class Lock(Bound):
         try:
             self._win(_holdfast.HF_FOREVER, None, kept, got)
             hold = self._take(got[0], kept, None, None)
-            hold._entered = True
-            self._inside.enter(*self._who(None), got)
+            self._inside.enter(*self._who(None), hold._enter_block([got[0]]))
             return hold
         except BaseException:  # no __exit__() follows
             give_back(self._core, got)

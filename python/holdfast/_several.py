@@ -122,6 +122,14 @@ class BaseHolds(Bound, Generic[AnyHold]):
     def _handles(self) -> list[_holdfast.Hold]:
         return [hold._handle for hold in self._holds.values()]
 
+    def _enter_block(self) -> list[_holdfast.Hold | None]:
+        """Note that a block of the locks releases these holds."""
+        self._entered = True
+        holds: list[_holdfast.Hold | None] = [*self._handles()]
+        for hold in self._holds.values():
+            hold._block = holds
+        return holds
+
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the locks."""
         if self._entered and self.state != "released":
@@ -401,8 +409,7 @@ class LocksAll(BaseLocks[Lock]):
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
         got = holds._handles()
         try:
-            holds._entered = True
-            self._inside.enter(*self._who(None), got)
+            self._inside.enter(*self._who(None), holds._enter_block())
             return holds
         except BaseException:  # no __exit__() follows
             give_back(self._locks[0]._core, got)
@@ -584,8 +591,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     async def __aenter__(self) -> AsyncHolds:
         """Acquire all, waiting without limit."""
         holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        holds._entered = True
-        self._inside.enter(_task(), self._locks[0]._me(), holds._handles())
+        self._inside.enter(_task(), self._locks[0]._me(), holds._enter_block())
         return holds
 
     async def __aexit__(
@@ -596,12 +602,13 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     ) -> None:
         """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
         first = self._locks[0]
-        got: list[_holdfast.Hold] = []
+        got: list[_holdfast.Hold | None] = []
         try:
             whose = self._inside.leave(first._me(), got, not first._by_task(None))
             ends = [
                 (lock._lock, functools.partial(lock._start_end, whose, got[at] if got else None))
                 for at, lock in enumerate(self._locks)
+                if not got or got[at] is not None
             ]
             await _released(ends[::-1])
         except LockError as failed:

@@ -384,6 +384,42 @@ def test_a_block_of_a_thread_releases_the_hold_that_it_entered(
     assert not made._inside._blocks
 
 
+@pytest.mark.parametrize("end", [lambda hold: hold.keep(60), lambda hold: hold.hand_over()])
+def test_a_block_whose_hold_was_kept_or_handed_over_releases_no_other(
+    client: holdfast.Client, name: str, end: Callable[[holdfast.Hold], object]
+) -> None:
+    seats = client.lock(name, permits=2, reentrant=False).shared()
+    with seats as outer:
+        with seats as hold:
+            end(hold)
+        outer.check()
+
+
+def test_a_block_whose_holds_were_kept_releases_no_other(
+    client: holdfast.Client, name: str
+) -> None:
+    seats = client.lock(name, permits=2, reentrant=False).shared()
+    with seats as outer:
+        with client.locks_all(seats) as holds:
+            holds.keep(60)
+        outer.check()
+
+
+def test_a_block_of_a_task_whose_hold_was_kept_releases_no_other(
+    client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        seats = client.aio.lock(name, permits=4, reentrant=False).shared()
+        async with seats as outer:
+            async with seats as hold:
+                await hold.keep(60)
+            async with client.aio.locks_all(seats) as holds:
+                await holds.keep(60)
+            await outer.check()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_a_block_of_a_task_releases_the_hold_that_it_entered(
     client: holdfast.Client, name: str, several: bool
