@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -59,6 +60,21 @@ final class OnceTest extends OnceContract {
     void whoIsKilledPassesTheTurnOn() throws Exception {
         assertEquals(9, program("die").status());
         assertEquals("second", lock.once(TTL, LONG, Codec.UTF_8, () -> "second"));
+    }
+
+    @Test
+    void aTurnThatCannotBeMarkedIsPassedOn() throws Exception {
+        OnceOptions<String> options = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        Field unknownTtl = OnceOptions.class.getDeclaredField("unknownTtl");
+        unknownTtl.setAccessible(true);
+        unknownTtl.set(options, null); // as if the heap had run out
+        assertThrows(NullPointerException.class, () -> lock.begin(options));
+        until(() -> !lock.isLocked());
+        CompletableFuture<Turn> begun = lock.beginAsync(options);
+        ExecutionException failed =
+                assertThrows(ExecutionException.class, () -> begun.get(20, TimeUnit.SECONDS));
+        assertEquals(NullPointerException.class, failed.getCause().getClass());
+        until(() -> !lock.isLocked());
     }
 
     @Test

@@ -485,7 +485,14 @@ final class RedisLock implements HoldfastLock {
         then.apply(operation)
                 .thenAcceptAsync(
                         outcome -> tell(future, outcome, busy, made, unwanted),
-                        awaited ? Runnable::run : client.actions);
+                        awaited ? Runnable::run : client.actions)
+                .whenComplete(
+                        (told, failure) -> {
+                            if (failure != null) { // it could not be marked, or told
+                                Throwable cause = failure.getCause();
+                                future.completeExceptionally(cause == null ? failure : cause);
+                            }
+                        });
         return future;
     }
 
@@ -562,8 +569,16 @@ final class RedisLock implements HoldfastLock {
     }
 
     /** Tells the server that a call begins which is made at most once. */
-    private static Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
-        return begun.status() == Core.HF_OK ? Threads.blocking(() -> mark(begun, options)) : begun;
+    private Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
+        if (begun.status() != Core.HF_OK) {
+            return begun;
+        }
+        try {
+            return Threads.blocking(() -> mark(begun, options));
+        } catch (RuntimeException | Error e) { // the heap has run out, say
+            client.abandon(begun.hold());
+            throw e;
+        }
     }
 
     private static Completions.Outcome mark(Completions.Outcome begun, OnceOptions<?> options) {
@@ -574,13 +589,14 @@ final class RedisLock implements HoldfastLock {
         }
         var error = Core.hf_error_last();
         String text = Bytes.text(error.getMessage());
-        long hold = begun.hold();
-        if (!isOutcome(status)) {
-            Core.hf_hold_close(hold);
-            hold = 0;
+        long[] hold = {isOutcome(status) ? begun.hold() : 0};
+        Completions.Outcome outcome =
+                new Completions.Outcome(
+                        status, hold, 0, error.getReplicas(), error.getCause(), text);
+        if (hold[0] == 0) { // last: if anything fails before, the caller abandons it
+            Core.hf_hold_close(begun.hold());
         }
-        return new Completions.Outcome(
-                status, new long[] {hold}, 0, error.getReplicas(), error.getCause(), text);
+        return outcome;
     }
 
     /** Whether the handle has the outcome of the call. */
