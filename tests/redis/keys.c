@@ -157,8 +157,8 @@ typedef struct row {
     bool seen;
 } row;
 
-/* "1 day", "10 min", "30 s", or "the lease", and then an eighth more; "as its caller says" is that
- * here, too. */
+/* "1 day", "10 min", "30 s", or "the lease", and then an eighth more; "as its caller chooses" is
+ * that here, too. */
 static long long read_time(const char *cell) {
     static const struct {
         const char *unit;
@@ -166,7 +166,7 @@ static long long read_time(const char *cell) {
     } units[] = {{"s", 1000}, {"min", 60000}, {"day", 86400000}};
     char unit[8];
     int count;
-    if (strncmp(cell, "the lease", 9) == 0 || strncmp(cell, "as its caller says", 18) == 0)
+    if (strncmp(cell, "the lease", 9) == 0 || strncmp(cell, "as its caller chooses", 21) == 0)
         return LEASE_MS + (strstr(cell, "eighth") != NULL ? LEASE_MS / 8 : 0);
     if (sscanf(cell, "%d %7[a-z]", &count, unit) == 2)
         for (size_t i = 0; i < COUNT(units); i++)

@@ -329,16 +329,9 @@ static void test_a_replica_is_tried_again_and_then_told_of(void **state) {
     assert_int_equal(NUMBER("DBSIZE"), 0);
 }
 
-static long long refused(redisContext *context) {
-    redisReply *reply = kept(redisCommand(context, "INFO stats"));
-    return atoll(strstr(reply->str, "total_error_replies:") + strlen("total_error_replies:"));
-}
-
-static long long refused_before;
-
 static void *promote(void *argument) {
     redisContext *context = argument;
-    assert_soon(refused(context) > refused_before);
+    sleep_ms(200);
     freeReplyObject(redisCommand(context, "REPLICAOF NO ONE"));
     return NULL;
 }
@@ -348,7 +341,6 @@ static void test_a_replica_that_becomes_the_master_in_time_serves(void **state) 
     redisContext *context = connect_raw();
     (void)state;
     TELL("REPLICAOF 127.0.0.1 1");
-    refused_before = refused(context);
     assert_int_equal(pthread_create(&thread, NULL, promote, context), 0);
     hf_hold *hold = acquired(theirs);
     pthread_join(thread, NULL);
