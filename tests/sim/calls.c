@@ -78,8 +78,7 @@ static void mark(program *p, mine *m, const hf_lock_options *options) {
     hf_status status =
         hf_once_mark(m->hold, often(0.9) ? HF_NEVER : sim_span(3600000, 7200000), "n", 1);
     sim_trace("mark of %s: %s", m->key, hf_status_name(status));
-    /* The header promises one, but what is not marked is withdrawn on this thread, too. */
-    judge_answered(&c, 2 * patience() + options->replica_timeout_ms);
+    judge_answered(&c, patience() + options->replica_timeout_ms);
     if (status == HF_OK) {
         m->marked = true;
         if (often(0.9)) {

@@ -385,6 +385,13 @@ hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
     return status == HF_OK ? perform(&mine, number) : status;
 }
 
+void hf_hold_leave_until(hf_hold *hold, const hf_leaving *left, int64_t deadline) {
+    operation mine = RELEASE_OF(hold);
+    mine.left = left;
+    if (hf_client_check(hold->client) == HF_OK)
+        perform_until(&mine, deadline);
+}
+
 void hf_hold_give_up_locked(hf_hold *hold) {
     bool listed;
     hf_hold_count_end_locked(hold, hf_now());

@@ -242,6 +242,29 @@ static void test_a_call_whose_mark_has_no_answer_is_not_made(void **state) {
     }
 }
 
+static void test_a_mark_waits_once_for_a_silent_server(void **state) {
+    (void)state;
+    proxy *lane = proxy_start();
+    hf_client *patient = open_with(url_of(lane), 2000, 2000);
+    warm_up(patient);
+    hf_lock *lock = lease_lock(patient, "k", 60000, HF_OFF);
+    hf_hold *hold = turn_of(lock);
+    int64_t began = now_ms();
+    sim_server_pause(servers_at(0), true);
+    hf_status status = hf_once_mark(hold, HF_NEVER, "n", 1);
+    int64_t took_ms = now_ms() - began;
+    sim_server_pause(servers_at(0), false);
+    assert_true(status == HF_EUNKNOWN || status == HF_ECONNECT);
+    assert_in_range(took_ms, 1900, 2500);
+    /* It is withdrawn in the background. */
+    assert_soon(NUMBER("EXISTS k") == 0 && NUMBER("EXISTS {k}k:hf1:r") == 0);
+    give_back(turn_of(theirs), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(patient);
+    proxy_stop(lane);
+}
+
 static void test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept(void **state) {
     (void)state;
     hf_hold *hold = turn_of(mine), *done;
@@ -486,6 +509,7 @@ int main(int count, char **words) {
         TEST(test_a_result_without_a_mark_needs_its_hold),
         TEST(test_a_late_retry_is_no_retry_of_the_next_call),
         TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
+        TEST(test_a_mark_waits_once_for_a_silent_server),
         TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
         TEST(test_a_result_that_a_permission_refuses_is_kept_when_that_is_back),
         TEST(test_a_call_that_was_not_made_is_told_when_a_permission_is_back),
