@@ -49,7 +49,16 @@ class AsyncLock(Bound):
     AsyncLock.
     """
 
-    __slots__ = ("__weakref__", "_inside", "_lock", "_on_lost", "_reentrant", "_tasks", "_views")
+    __slots__ = (
+        "__weakref__",
+        "_inside",
+        "_lock",
+        "_on_lost",
+        "_own",
+        "_reentrant",
+        "_tasks",
+        "_views",
+    )
 
     def __init__(
         self, lock: Lock, reentrant: bool, on_lost: Callable[[AsyncHold], object] | None
@@ -60,6 +69,9 @@ class AsyncLock(Bound):
         self._on_lost = on_lost
         # The owners of the tasks that acquired through this lock.
         self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
+        # Without owners, what each task has acquired: the core knows no task.
+        self._own: weakref.WeakKeyDictionary[object, list[_holdfast.Hold]]
+        self._own = weakref.WeakKeyDictionary()
         self._views: dict[str, AsyncLock] = {}
         self._inside = Inside()
 
@@ -179,10 +191,17 @@ class AsyncLock(Bound):
         server was not reached or refused, and ClosedError.
         """
         try:
-            await self._acquire(patience(blocking, timeout), owner, kept)
+            hold = await self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:
             return False
+        if self._who(owner) is None and self._lock.owner is None:
+            own = self._own.setdefault(_task(), [])
+            own[:] = [*filter(self._stands, own), hold._handle]
         return True
+
+    def _stands(self, handle: _holdfast.Hold) -> bool:
+        """Say whether a hold was not released, as another task may have done."""
+        return self._lock._core.hf_hold_state(handle) != _holdfast.HF_STATE_RELEASED
 
     async def release(self, *, owner: str | bytes | None = None, wait: bool | None = None) -> None:
         """Release the task's newest hold from acquire() or `async with`.
@@ -203,8 +222,16 @@ class AsyncLock(Bound):
     def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
         """Start the release; None: no task waits for the answer."""
         by_task = self._by_task(owner)
+        own = self._own.get(_task(), []) if owner is None else []
+
+        def find() -> tuple[bytes | None, _holdfast.Hold]:
+            while own:
+                if self._stands(handle := own.pop()):
+                    return None, handle
+            return self._current(self._who(owner), by_task)
+
         return self._lock._newest(
-            lambda: self._current(self._who(owner), by_task),
+            find,
             lambda who, handle: self._start(who, handle, wait),
         )
 

@@ -384,6 +384,24 @@ def test_a_block_of_a_thread_releases_the_hold_that_it_entered(
     assert not made._inside._blocks
 
 
+def test_a_task_releases_its_own_hold_before_that_of_another(
+    client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, reentrant=False)
+        assert await lock.acquire()
+        (holder,) = (await lock.inspect()).holders
+        await lock.force_release(holder.fence)
+        assert await asyncio.create_task(lock.acquire(timeout=10))
+        with pytest.raises(holdfast.LockLost):
+            await lock.release()
+        assert await lock.locked()
+        await lock.release()  # the task has none any more
+        assert not await lock.locked()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("end", [lambda hold: hold.keep(60), lambda hold: hold.hand_over()])
 def test_a_block_whose_hold_was_kept_or_handed_over_releases_no_other(
     client: holdfast.Client, name: str, end: Callable[[holdfast.Hold], object]
