@@ -1404,7 +1404,7 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  *                      release the hold. hf_client_close() asks for it once more.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN. Of a
  *                      quorum, what most masters refused to keep is released by hf_client_close().
- * @retval HF_ENOMEM    As after HF_EUNKNOWN. Of a quorum, hf_client_close() releases the hold.
+ * @retval HF_ENOMEM    As after HF_EUNKNOWN.
  * @retval HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: two round trips, connect_timeout_ms at most for each.   Since: 0.1.

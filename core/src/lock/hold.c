@@ -469,15 +469,15 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
 
 size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold) {
     int64_t left_ms = hf_until(hold->keeps_until, hf_now());
-    bool keeps = left_ms >= HF_LEASE_MIN, copied = hold->out > 0;
-    if (!keeps) {
+    hf_ask ask = hf_hold_ask(hold);
+    bool keeps = left_ms >= HF_LEASE_MIN, buries = keeps && hold->out > 0;
+    if (buries) /* first: what is kept has another id, and a copy might begin this one beside it */
+        hf_request_cancel(requests++, hold->names, &ask, true);
+    if (keeps)
+        renewal_request(requests, hold, left_ms, HF_RENEW_KEEP);
+    else
         release_request(requests, hold, NULL, true);
-        return 1;
-    }
-    renewal_request(requests, hold, left_ms, HF_RENEW_KEEP);
-    if (copied) /* what is kept has another id: this ends what a copy has begun beside it */
-        hf_hold_release_request(requests + 1, hold, true);
-    return 1 + copied;
+    return 1 + buries;
 }
 
 static hf_status check_held(const hf_hold *hold) {

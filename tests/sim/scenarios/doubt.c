@@ -398,31 +398,6 @@ static void test_a_close_buries_the_copy_of_what_it_keeps(void **state) {
     hf_lock_close(theirs);
 }
 
-/* H224: its keep was carried out, the answer is lost, and the copy has begun a hold beside it. */
-static void test_a_close_ends_what_a_copy_has_begun_beside_what_it_keeps(void **state) {
-    (void)state;
-    hf_client *leaving = open_with(url_of(way), 500, 2000);
-    warm_up(leaving);
-    hf_lock *theirs, *lock = open_lock(leaving, "k", NULL,
-                                       OPTIONS(.lease_ms = HF_NEVER, .renew = HF_OFF,
-                                               .mode = HF_SHARED, .permits = 2));
-    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
-    proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
-    assert_status(hf_hold_keep_start(hold, 3000, 1), HF_OK);
-    assert_soon(atomic_load(&way->mishaps) == 2);
-    sleep_ms(50);
-    proxy_deliver(way);
-    assert_soon(NUMBER("ZCARD {k}k:hf1:s") == 2);
-    hf_client_close(leaving);
-    assert_int_equal(NUMBER("ZCARD {k}k:hf1:s"), 1);
-    assert_in_range(NUMBER("PTTL k"), 2000, 3000);
-    atomic_store(&way->holds_reply, false);
-    hf_hold_close(hold);
-    hf_lock_close(lock);
-    assert_stays_free("k", 3500);
-    hf_lock_close(theirs);
-}
-
 /* Seed 3006439: the keeper had begun to claim the grant, for a lease without an end. */
 static void test_what_is_kept_is_not_extended_by_a_claim_that_comes_late(void **state) {
     (void)state;
@@ -847,7 +822,6 @@ int main(int count, char **words) {
         TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_a_close_sends_again_what_buries_a_copy),
         TEST(test_a_close_buries_the_copy_of_what_it_keeps),
-        TEST(test_a_close_ends_what_a_copy_has_begun_beside_what_it_keeps),
         TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
