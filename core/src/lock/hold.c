@@ -65,6 +65,7 @@ typedef struct operation {
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
     char how;               /* the end of its call: hf_leaving; or 0 */
+    bool says_more;         /* what became of a call: no plain one may take its place */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
     bool may_drop;          /* a close would not ask in general after the cheapest form */
     bool drops;             /* the request is that form */
@@ -92,11 +93,6 @@ static bool is_unmarked(const hf_hold *hold) {
     return hold->once != NULL && hold->once->most && !hold->once->begun;
 }
 
-/* Does a release say what became of a call? Then no plain one may take its place. */
-static bool says_more(const operation *mine) {
-    return mine->how != '\0' || is_unmarked(mine->hold);
-}
-
 static void drop_operation(operation *mine) {
     if (mine->listed)
         hf_hold_drop(mine->hold);
@@ -120,7 +116,7 @@ static hf_status run(operation *mine, int64_t deadline) {
     if (next == UNCLEAR)
         hf_transport_explain(client->transport, mine->request, deadline);
     if (mine->owed)
-        hf_undo_now(mine->hold, says_more(mine) ? mine->request : NULL, deadline);
+        hf_undo_now(mine->hold, mine->says_more ? mine->request : NULL, deadline);
     hf_request_free(mine->request);
     return mine->status;
 }
@@ -320,10 +316,11 @@ static hf_status begin_release(operation *mine) {
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
+    mine->says_more = left != NULL || is_unmarked(hold);
     mine->state = end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->drops = mine->may_drop && left == NULL && !is_unmarked(hold) &&
+    mine->drops = mine->may_drop && !mine->says_more &&
                   !hf_waiting_expected_locked(hold->client, hold->names) &&
                   !HF_UNUSUAL("releases in general") &&
                   hf_hold_drop_request(mine->request, hold, now);
@@ -338,7 +335,7 @@ static void settle_release(operation *mine, hf_status status) {
     bool gone = mine->outcome == HF_RELEASE_NOT_HELD || mine->outcome >= HF_RELEASE_KEPT;
     if (mine->outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
-    if (status != HF_OK && says_more(mine)) /* nor is that until there is an answer */
+    if (status != HF_OK && mine->says_more) /* nor is that until there is an answer */
         mine->owed = !hf_undo_insist_locked(hold, mine->request);
     else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
