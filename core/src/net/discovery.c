@@ -236,6 +236,11 @@ static void set_place(hf_place *place, const hf_address *master) {
     place->port = master != NULL ? master->port : 0;
 }
 
+static bool is_at(const hf_place *place, const hf_address *master) {
+    return place->host != NULL && strcmp(place->host, master->host) == 0 &&
+           place->port == master->port;
+}
+
 /* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it
  * has ended, and its server is not known. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
@@ -263,8 +268,12 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
     }
     if (!late || (same && discovery->map == NULL))
         connection->version = node->version;
-    if (discovery->address.kind == HF_SENTINEL && connection->version == node->version)
+    if (discovery->address.kind == HF_SENTINEL && connection->version == node->version) {
         set_place(&discovery->named, address); /* no thread may see the new version without it */
+        /* A watched sentinel that names another has not heard of the failover yet. */
+        if (other && !is_at(&discovery->watched, address))
+            set_place(&discovery->watched, NULL);
+    }
     bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
     return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
 }
@@ -337,9 +346,7 @@ static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
 
 static bool is_named(hf_discovery *discovery, const hf_address *master) {
     HF_HOLDING(&discovery->mutex);
-    const hf_place *named = &discovery->named;
-    return named->host != NULL && strcmp(named->host, master->host) == 0 &&
-           named->port == master->port;
+    return is_at(&discovery->named, master);
 }
 
 /* Before any other message: this thread may have stood still since its call began. */

@@ -315,7 +315,13 @@ static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_oth
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 15000, &hold), HF_OK);
     assert_true(is_at(after, "o"));
+    /* H229: while the only connection to the new master is in use. */
+    hf_client_fd(client);
+    sim_distance(HERE, servers_host(after), 50 * SIM_MS);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    sleep_ms(10);
     give_back(hold, HF_OK);
+    sim_distance(HERE, servers_host(after), 0);
     hf_lock_close(lock);
     for (int i = 0; i < 10; i++) { /* each begins with any of them */
         hf_client *another = open_with(servers_url(SENTINELS), 2000, 2000);
