@@ -424,6 +424,7 @@ def way_to(server: Server) -> Iterator[tuple[str, threading.Event]]:
                 if waits:
                     opened.wait()
                 target.sendall(some)
+        with contextlib.suppress(OSError):  # after a reset, too: the other end waits for it
             target.shutdown(socket.SHUT_WR)
 
     def talk(here: socket.socket) -> None:
