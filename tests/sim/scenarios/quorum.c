@@ -66,6 +66,14 @@ static hf_hold *acquire(hf_lock *lock) {
     return hold;
 }
 
+/* It gets the lock, under a later fence than all before, and gives it back. */
+static void assert_is_next(waiter *w) {
+    waiter_join(w, HF_OK);
+    assert_true(hf_hold_fence(w->hold) > last_fence);
+    last_fence = hf_hold_fence(w->hold);
+    give_back(w->hold, HF_OK);
+}
+
 static void is_refused(hf_lock *lock) {
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_EBUSY);
@@ -127,10 +135,7 @@ static void test_one_master_may_fail_in_each_way_at_each_step(void **state) {
             waiter *w = waiter_start(anns, 60000);
             sleep_ms(100);
             give_back(hold, HF_OK);
-            waiter_join(w, HF_OK);
-            assert_true(hf_hold_fence(w->hold) > last_fence);
-            last_fence = hf_hold_fence(w->hold);
-            give_back(w->hold, HF_OK);
+            assert_is_next(w);
             set_fault(which, kind, false);
             assert_soon(is_free_everywhere());
         }
@@ -204,12 +209,8 @@ static void test_who_waits_leaves_the_first_master_to_the_hold(void **state) {
         for (int64_t until = now_ms() + 30000; now_ms() < until; sleep_ms(500))
             assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
         give_back(hold, HF_OK);
-        for (int i = 0; i < 2; i++) {
-            waiter_join(waiters[i], HF_OK);
-            assert_true(hf_hold_fence(waiters[i]->hold) > last_fence);
-            last_fence = hf_hold_fence(waiters[i]->hold);
-            give_back(waiters[i]->hold, HF_OK);
-        }
+        for (int i = 0; i < 2; i++)
+            assert_is_next(waiters[i]);
         set_fault(which, CUT, false);
         assert_soon(is_free_everywhere());
     }
@@ -332,10 +333,7 @@ static void test_a_head_start_counts_in_the_line(void **state) {
     give_back(hold, HF_OK);
     for (int i = 0; i < 3; i++) {
         waiter *w = i == 0 ? first : i == 1 ? second : late;
-        waiter_join(w, HF_OK);
-        assert_true(hf_hold_fence(w->hold) > last_fence);
-        last_fence = hf_hold_fence(w->hold);
-        give_back(w->hold, HF_OK);
+        assert_is_next(w);
     }
     hf_lock_close(anns);
     hf_lock_close(bens);
@@ -2160,12 +2158,8 @@ static void test_who_is_let_in_at_once_keeps_its_place(void **state) {
         assert_soon(!has_votes(hold, COUNT_OF_MASTERS));
         assert_soon(has_votes(hold, COUNT_OF_MASTERS));
         give_back(hold, HF_OK);
-        for (int i = 0; i < 2; i++) {
-            waiter_join(waiters[i], HF_OK);
-            assert_true(hf_hold_fence(waiters[i]->hold) > last_fence);
-            last_fence = hf_hold_fence(waiters[i]->hold);
-            give_back(waiters[i]->hold, HF_OK);
-        }
+        for (int i = 0; i < 2; i++)
+            assert_is_next(waiters[i]);
         assert_soon(is_free_everywhere());
     }
     hf_lock_close(anns);
