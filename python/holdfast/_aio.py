@@ -548,8 +548,9 @@ class AsyncHold(BaseHold):
         call.ends = True
         try:
             await released(self._lock, call)
-        except asyncio.CancelledError:
-            self._loose = False
+        except asyncio.CancelledError:  # the end of a block would release the hold all the same
+            self._loose = self._entered = False
+            self._leave_block()
             raise
         self._leave_block()
         self._unwatch()
@@ -570,7 +571,7 @@ class AsyncHold(BaseHold):
         trace: TracebackType | None,
     ) -> None:
         """Release the hold, unless the body did. Raises LockLost if it was lost."""
-        if self.state != "released":
+        if self._entered and self.state != "released":
             try:
                 await self.release()
             except LockError as failed:

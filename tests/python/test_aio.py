@@ -606,6 +606,38 @@ def test_a_cancelled_keep_goes_on_and_is_no_dropped_hold(
     run(main())
 
 
+@pytest.mark.parametrize("how", ["lock", "hold", "locks", "holds"])
+def test_the_end_of_a_block_does_not_undo_a_cancelled_keep(
+    run: Run, client: holdfast.Client, lock: holdfast.AsyncLock, raw: redis.Redis, how: str
+) -> None:
+    async def main() -> None:
+        several = client.aio.locks_all(lock)
+        blocks = {
+            "lock": lock,
+            "hold": None if how != "hold" else await lock.hold(),
+            "locks": several,
+            "holds": None if how != "holds" else await several.hold(),
+        }
+        block = cast("contextlib.AbstractAsyncContextManager[holdfast.AsyncHold]", blocks[how])
+        try:
+            async with block as hold:
+                raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+                ends = task(hold.keep(60))
+                for _ in range(3):  # its keeps are started, by tasks of their own
+                    await asyncio.sleep(0)
+                ends.cancel()
+                await asyncio.wait([ends])
+                assert ends.cancelled()
+                asyncio.get_running_loop().call_soon(raw.client_unpause)
+        finally:
+            raw.client_unpause()
+        while not (info := await lock.inspect()).kept:
+            assert info.held
+        await lock.force_release(info.fence)
+
+    run(main())
+
+
 def test_a_cancelled_step_of_a_walk_loses_no_lock(
     run: Run, client: holdfast.Client, name: str
 ) -> None:

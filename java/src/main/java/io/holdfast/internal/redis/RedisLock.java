@@ -689,7 +689,8 @@ final class RedisLock implements HoldfastLock {
 
     private void unlockParked() {
         for (;;) {
-            Handle hold = takeNewest();
+            Deque<Handle> own = started.get(Thread.currentThread());
+            Handle hold = takeNewest(own);
             try {
                 client.start(
                                 number ->
@@ -707,13 +708,13 @@ final class RedisLock implements HoldfastLock {
                 // Another thread of the same owner was faster: the next one.
             } finally {
                 hold.close();
+                Reference.reachabilityFence(own); // else its Cleaner may close the hold before
             }
         }
     }
 
-    /** The newest of this thread's, or else of any; to be closed. */
-    private Handle takeNewest() {
-        Deque<Handle> own = started.get(Thread.currentThread());
+    /** The newest of this thread's own, or else of any; to be closed. */
+    private Handle takeNewest(Deque<Handle> own) {
         Handle hold = own == null ? null : own.poll();
         if (own != null && own.isEmpty()) {
             started.remove(Thread.currentThread());
