@@ -1,4 +1,4 @@
-/* One connection to one server: reach it, send, receive. Over hiredis. */
+/* One connection to one server: reach it, send, receive. hiredis reads the answers. */
 #ifndef HF_CONNECTION_H
 #define HF_CONNECTION_H
 
@@ -32,11 +32,12 @@ typedef struct hf_joint {
 
 typedef struct hf_connection {
     hf_socket socket;
-    redisContext *redis;
+    redisReader *reader;
+    int error;                         /* hiredis's number of what has failed, or 0; */
+    char why[128];                     /* and the reason */
     hf_tls_session *tls;               /* or NULL */
     hf_bytes output;                   /* commands, as they are sent */
     size_t sent;                       /* how many bytes of it */
-    redisContextFuncs functions;       /* hiredis's, but for reading */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
     bool too_deep;          /* the current answer is */

@@ -228,8 +228,7 @@ hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs,
         *connection_out = connection;
         return HF_OK;
     }
-    bool garbled = connection->redis->err != 0 || connection->redis->reader->err != 0;
-    if (status == HF_ECONNECT || (status == HF_EPROTOCOL && garbled))
+    if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->error != 0))
         hf_explain("cannot log in to %s: %s", address->shown, hf_error_message());
     hf_connection_close(connection);
     return status;
