@@ -248,7 +248,8 @@ static void *take_many(void *argument) {
         hf_connection *connection;
         redisReply *reply;
         if (take(HF_POOL_ALONE, soon(), &connection) != HF_OK ||
-            hf_connection_ask(connection, soon(), &reply, 1, (const char *[]){"PING"}) != HF_OK)
+            hf_connection_ask(connection, soon(), 1, &(const hf_words){1, {"PING"}}, &reply) !=
+                HF_OK)
             abort();
         freeReplyObject(reply);
         hf_pool_give(pool, connection, i % 50 != 49);

@@ -251,7 +251,7 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
 
 int hf_connection_fd(const hf_connection *connection) { return connection->socket.fd; }
 
-bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths) {
     hf_encode_words(&connection->output, count, words, lengths);
     return !connection->output.failed;
@@ -351,12 +351,25 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
 
 /* --------------------------------------------------------------- Opening */
 
-hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
-                            int count, const char **words) {
-    *reply_out = NULL;
-    if (!hf_connection_append_words(connection, count, words, NULL))
-        return hf_fail(HF_ENOMEM, "no memory");
-    return hf_connection_exchange(connection, hf_now(), deadline, reply_out);
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, size_t count,
+                            const hf_words *commands, redisReply **replies) {
+    hf_status status = HF_OK;
+    memset(replies, 0, count * sizeof *replies);
+    for (size_t i = 0; i < count; i++)
+        if (commands[i].count > 0 &&
+            !hf_connection_append_words(connection, commands[i].count, commands[i].words, NULL))
+            return hf_fail(HF_ENOMEM, "no memory");
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        if (commands[i].count > 0)
+            status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
+    return status;
+}
+
+void hf_replies_free(redisReply **replies, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        freeReplyObject(replies[i]);
+        replies[i] = NULL;
+    }
 }
 
 /* Let hiredis make its objects with our functions. False: no memory. */

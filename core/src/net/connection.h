@@ -68,9 +68,16 @@ typedef struct hf_connection {
 /* Connect. */
 hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_t deadline,
                             hf_connection **connection_out);
-/* Send one command of a few words, and read its reply. */
-hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
-                            int count, const char **words);
+/* A command; without words it is not sent. */
+typedef struct hf_words {
+    int count;
+    const char *words[4];
+} hf_words;
+/* Send the commands in one write, and read their replies, of which some may be there after a
+ * failure, too: for hf_replies_free(). */
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, size_t count,
+                            const hf_words *commands, redisReply **replies);
+void hf_replies_free(redisReply **replies, size_t count);
 void hf_connection_close(hf_connection *connection);
 
 /* Did the server close it, or is there something to read? While it was idle nothing was asked. */
@@ -84,7 +91,7 @@ int hf_connection_fd(const hf_connection *connection);
 
 /* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
  * NULL if each ends with a NUL. False: no memory, and the connection must be closed. */
-bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths);
 /* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */
 enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };

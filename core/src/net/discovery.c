@@ -608,8 +608,8 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
     hf_status status = hf_discovery_connect(discovery, node, deadline, &connection);
     if (status != HF_OK)
         return status;
-    status =
-        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    status = hf_connection_ask(connection, deadline, 1, &(const hf_words){2, {"CLUSTER", "SLOTS"}},
+                               &reply);
     if (status == HF_OK)
         status = take_slots(discovery, connection, reply);
     freeReplyObject(reply);

@@ -47,12 +47,10 @@ void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, con
 
 /* Check the server for dangers, in one write. False: the connection is useless now. */
 static bool look_around(hf_transport *transport, hf_connection *connection, int64_t deadline) {
-    const char *info[] = {"INFO", "memory"}, *get[] = {"GET", HF_MEMBERS_KEY};
-    redisReply *memory = NULL, *members = NULL;
-    bool good = hf_connection_append_words(connection, 2, info, NULL) &&
-                hf_connection_append_words(connection, 2, get, NULL) &&
-                hf_connection_exchange(connection, hf_now(), deadline, &memory) == HF_OK &&
-                hf_connection_exchange(connection, hf_now(), deadline, &members) == HF_OK;
+    const hf_words questions[] = {{2, {"INFO", "memory"}}, {2, {"GET", HF_MEMBERS_KEY}}};
+    redisReply *replies[2];
+    bool good = hf_connection_ask(connection, deadline, 2, questions, replies) == HF_OK;
+    const redisReply *memory = replies[0], *members = replies[1];
     if (good && members->type == REDIS_REPLY_STRING)
         hf_warn(transport->warning, sizeof transport->warning,
                 "%.100s is a master of a quorum (its key " HF_MEMBERS_KEY
@@ -62,8 +60,7 @@ static bool look_around(hf_transport *transport, hf_connection *connection, int6
     if (good && memory->type == REDIS_REPLY_STRING)
         hf_warn_of_eviction(transport->warning, sizeof transport->warning, connection->shown,
                             memory->str);
-    freeReplyObject(memory);
-    freeReplyObject(members);
+    hf_replies_free(replies, 2);
     return good;
 }
 
