@@ -30,13 +30,6 @@
 
 #define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
 
-typedef struct place_of_node {
-    char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet */
-    int port;
-    unsigned version, map_version;
-    bool failed; /* since the last good connection */
-} place_of_node;
-
 struct hf_discovery {
     hf_address address;
     hf_tls *tls; /* or NULL */
@@ -44,8 +37,10 @@ struct hf_discovery {
     unsigned generation; /* of the process that opened the client */
     pthread_mutex_t mutex;
     int references;       /* the client's, and those of threads */
-    hf_map *map;          /* of a cluster, or NULL */
-    place_of_node *nodes; /* the nodes of the map, or the one */
+    hf_map *map;          /* of a cluster; or NULL, and the one node: */
+    char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet, */
+    int port;             /* and its port */
+    unsigned version;
     unsigned change;
     bool looking;             /* the thread of run_look() runs */
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
@@ -117,7 +112,7 @@ bool hf_discovery_serves(hf_discovery *discovery, int node) {
 
 unsigned hf_discovery_version(hf_discovery *discovery, int node) {
     HF_HOLDING(&discovery->mutex);
-    return discovery->nodes[node].version;
+    return discovery->map != NULL ? discovery->map->versions[node] : discovery->version;
 }
 
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
@@ -147,39 +142,31 @@ void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t cap
 
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity) {
     HF_HOLDING(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[0];
-    bool six = strchr(node->peer, ':') != NULL;
-    snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", node->peer, six ? "]" : "", node->port);
+    bool six = strchr(discovery->peer, ':') != NULL;
+    snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", discovery->peer, six ? "]" : "",
+             discovery->port);
 }
 
 void hf_discovery_doubt(hf_discovery *discovery, int node) {
     HF_HOLDING(&discovery->mutex);
-    discovery->nodes[node].failed = true;
+    if (discovery->map != NULL)
+        discovery->map->failed[node] = true;
 }
 
-/* Report a change of the map. With the mutex held. */
-static void settle_map(hf_discovery *discovery, unsigned before) {
-    const hf_map *map = discovery->map;
-    bool changed = map->change != before;
-    for (size_t i = 0; i < map->count; i++) {
-        place_of_node *node = &discovery->nodes[i];
-        if (node->map_version == map->versions[i])
-            continue;
-        *node = (place_of_node){.version = node->version + 1, .map_version = map->versions[i]};
-        changed = true;
-    }
-    if (changed) {
-        note_change(discovery);
-        wake(discovery);
-    }
+/* Report the change of the map since then. False: there is none. With the mutex held. */
+static bool tell_map(hf_discovery *discovery, unsigned before) {
+    if (discovery->map->change == before)
+        return false;
+    note_change(discovery);
+    wake(discovery);
+    return true;
 }
 
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
     pthread_mutex_lock(&discovery->mutex);
     unsigned before = discovery->map->change;
     int to = hf_map_redirect(discovery->map, node, text);
-    bool moved = discovery->map->change != before;
-    settle_map(discovery, before);
+    bool moved = tell_map(discovery, before) && *text == 'M'; /* an ASK may name a new node */
     pthread_mutex_unlock(&discovery->mutex);
     if (moved || to < 0)
         hf_discovery_look(discovery); /* mostly more slots have moved */
@@ -216,17 +203,20 @@ static bool still_named(const char *name, const char *peer) {
     return found;
 }
 
-/* Has the connection reached another server than the node's last one? May ask a name server. */
-static bool is_other(hf_discovery *discovery, int which, const char *host, int port) {
+/* With the mutex held. */
+static bool was_reached(const hf_discovery *discovery, const char *host, int port) {
+    return strcmp(discovery->peer, host) == 0 && discovery->port == port;
+}
+
+/* Has the connection reached another server than the last one? May ask a name server. */
+static bool is_other(hf_discovery *discovery, const char *host, int port) {
     char before[PEER_SIZE];
     pthread_mutex_lock(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[which];
-    memcpy(before, node->peer, sizeof before);
-    bool same = *before == '\0' || (strcmp(before, host) == 0 && node->port == port);
+    memcpy(before, discovery->peer, sizeof before);
+    bool same = *before == '\0' || was_reached(discovery, host, port);
     pthread_mutex_unlock(&discovery->mutex);
-    if (same || discovery->map != NULL)
-        return false; /* in a cluster the map shows that */
-    return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
+    return !same && (discovery->address.kind == HF_SENTINEL ||
+                     !still_named(discovery->address.host, before));
 }
 
 /* NULL: no master. Without memory there is no master, too. */
@@ -247,35 +237,34 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
     int port;
-    if (address->path != NULL)
+    if (address->path != NULL || discovery->map != NULL) /* which shows its servers */
         return HF_OK;
     if (!peer_of(connection, host, &port))
         return discovery->address.kind == HF_SENTINEL
                    ? hf_fail(HF_ECONNECT, "%s ended the connection at once", address->shown)
                    : HF_OK;
-    bool other = is_other(discovery, connection->node, host, port);
+    bool other = is_other(discovery, host, port);
     HF_HOLDING(&discovery->mutex);
-    place_of_node *node = &discovery->nodes[connection->node];
-    bool late = connection->version != node->version;
-    bool same = strcmp(node->peer, host) == 0 && node->port == port;
+    bool late = connection->version != discovery->version;
+    bool replaced = late && !was_reached(discovery, host, port);
     if (!late) {
-        snprintf(node->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
-        node->port = port;
-        node->failed = false;
-        node->version += other;
+        snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
+        discovery->port = port;
+        discovery->version += other;
         if (other)
             note_change(discovery);
     }
-    if (!late || (same && discovery->map == NULL))
-        connection->version = node->version;
-    if (discovery->address.kind == HF_SENTINEL && connection->version == node->version) {
-        set_place(&discovery->named, address); /* no thread may see the new version without it */
-        /* A watched sentinel that names another has not heard of the failover yet. */
-        if (other && !is_at(&discovery->watched, address))
-            set_place(&discovery->watched, NULL);
-    }
-    bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
-    return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
+    if (!replaced)
+        connection->version = discovery->version;
+    if (discovery->address.kind != HF_SENTINEL)
+        return HF_OK;
+    if (replaced)
+        return hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown);
+    set_place(&discovery->named, address); /* no thread may see the new version without it */
+    /* A watched sentinel that names another has not heard of the failover yet. */
+    if (other && !is_at(&discovery->watched, address))
+        set_place(&discovery->watched, NULL);
+    return HF_OK;
 }
 
 /* version: the node's, from before its address was looked up. */
@@ -575,7 +564,8 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     else
         status = connect_at(discovery, node, version, &discovery->address, by, connection_out);
     HF_HOLDING(&discovery->mutex);
-    discovery->nodes[node].failed = discovery->nodes[node].failed || status != HF_OK;
+    if (discovery->map != NULL)
+        discovery->map->failed[node] = status != HF_OK;
     discovery->opened += status == HF_OK;
     discovery->again += status == HF_OK && discovery->again < discovery->broken;
     return status;
@@ -598,7 +588,7 @@ static hf_status take_slots(hf_discovery *discovery, const hf_connection *connec
     HF_HOLDING(&discovery->mutex);
     unsigned before = discovery->map->change;
     status = hf_map_read(discovery->map, connection->node, reply);
-    settle_map(discovery, before);
+    tell_map(discovery, before);
     return status;
 }
 
@@ -627,8 +617,7 @@ static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX])
     for (int failed = 0; failed < 2; failed++)
         for (size_t i = 0; i < map->count; i++) {
             size_t node = (first + i) % map->count;
-            if ((node < map->seeds || map->owned[node] > 0) &&
-                discovery->nodes[node].failed == failed)
+            if ((node < map->seeds || map->owned[node] > 0) && map->failed[node] == failed)
                 order[count++] = (uint16_t)node;
         }
     return count;
@@ -683,7 +672,6 @@ void hf_discovery_look(hf_discovery *discovery) {
 
 static void free_discovery(hf_discovery *discovery) {
     hf_map_free(discovery->map);
-    free(discovery->nodes);
     free(discovery->named.host);
     free(discovery->watched.host);
     pthread_mutex_destroy(&discovery->mutex);
@@ -696,16 +684,13 @@ static void free_discovery(hf_discovery *discovery) {
 static hf_discovery *new_discovery(hf_address *address) {
     bool clustered = address->kind == HF_CLUSTER;
     hf_discovery *discovery = calloc(1, sizeof *discovery);
-    place_of_node *nodes = calloc(clustered ? HF_NODES_MAX : 1, sizeof *nodes);
     hf_map *map = clustered ? hf_map_new(address->places, address->place_count) : NULL;
-    if (discovery == NULL || nodes == NULL || (clustered && map == NULL)) {
+    if (discovery == NULL || (clustered && map == NULL)) {
         hf_map_free(map);
-        free(nodes);
         free(discovery);
         return NULL;
     }
     discovery->map = map;
-    discovery->nodes = nodes;
     discovery->references = 1;
     discovery->address = *address;
     discovery->connect_ms = address->options.connect_timeout_ms;
