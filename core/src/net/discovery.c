@@ -36,12 +36,11 @@ struct hf_discovery {
     int64_t connect_ms;
     unsigned generation; /* of the process that opened the client */
     pthread_mutex_t mutex;
-    int references;       /* the client's, and those of threads */
-    hf_map *map;          /* of a cluster; or NULL, and the one node: */
-    char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet, */
-    int port;             /* and its port */
-    unsigned version;
-    unsigned change;
+    int references;           /* the client's, and those of threads */
+    hf_map *map;              /* of a cluster; or NULL, and the one node: */
+    char peer[PEER_SIZE];     /* its IP address when last reached; "": not yet, */
+    int port;                 /* and its port */
+    unsigned change;          /* the version, too, of the one node */
     bool looking;             /* the thread of run_look() runs */
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
@@ -112,7 +111,7 @@ bool hf_discovery_serves(hf_discovery *discovery, int node) {
 
 unsigned hf_discovery_version(hf_discovery *discovery, int node) {
     HF_HOLDING(&discovery->mutex);
-    return discovery->map != NULL ? discovery->map->versions[node] : discovery->version;
+    return discovery->map != NULL ? discovery->map->versions[node] : discovery->change;
 }
 
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
@@ -245,17 +244,16 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
                    : HF_OK;
     bool other = is_other(discovery, host, port);
     HF_HOLDING(&discovery->mutex);
-    bool late = connection->version != discovery->version;
+    bool late = connection->version != discovery->change;
     bool replaced = late && !was_reached(discovery, host, port);
     if (!late) {
         snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
         discovery->port = port;
-        discovery->version += other;
         if (other)
             note_change(discovery);
     }
     if (!replaced)
-        connection->version = discovery->version;
+        connection->version = discovery->change;
     if (discovery->address.kind != HF_SENTINEL)
         return HF_OK;
     if (replaced)
