@@ -52,15 +52,8 @@ static hf_status take(char **text_out, const char *from, size_t length, const ch
 
 /* Return the number of the decimal digits; -1: there are other characters, or it is above max. */
 static int read_number(const char *from, size_t length, int max) {
-    int value = 0;
-    if (length == 0 || length > 9)
-        return -1;
-    for (size_t i = 0; i < length; i++) {
-        if (from[i] < '0' || from[i] > '9')
-            return -1;
-        value = 10 * value + (from[i] - '0');
-    }
-    return value <= max ? value : -1;
+    int64_t value = 0 < length && length <= 9 ? hf_read_digits(from, length) : -1;
+    return value <= max ? (int)value : -1;
 }
 
 static bool is(const char *word, size_t length, const char *text) {
