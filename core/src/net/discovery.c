@@ -427,11 +427,11 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
     return false;
 }
 
-/* Start the thread that looks or watches, unless *runs shows that it runs, with the mutex. */
+/* Start the thread that looks, when a look is due, or that watches; unless *runs shows that it
+ * runs. Where there are sentinels no look is planned. */
 static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
     pthread_mutex_lock(&discovery->mutex);
-    bool due = runs != &discovery->looking || hf_now() >= discovery->look_at;
-    bool starts = due && !*runs && !discovery->shut;
+    bool starts = !*runs && !discovery->shut && hf_now() >= discovery->look_at;
     *runs = *runs || starts;
     pthread_mutex_unlock(&discovery->mutex);
     if (!starts || hf_discovery_detach(discovery, run, discovery))
@@ -668,27 +668,11 @@ void hf_discovery_look(hf_discovery *discovery) {
 
 /* ---------------------------------------------------- Opening and closing */
 
-static void free_discovery(hf_discovery *discovery) {
-    hf_map_free(discovery->map);
-    free(discovery->named.host);
-    free(discovery->watched.host);
-    pthread_mutex_destroy(&discovery->mutex);
-    hf_tls_free(discovery->tls);
-    hf_address_free(&discovery->address);
-    free(discovery);
-}
-
 /* The address is its own from then on. NULL: no memory. */
 static hf_discovery *new_discovery(hf_address *address) {
-    bool clustered = address->kind == HF_CLUSTER;
     hf_discovery *discovery = calloc(1, sizeof *discovery);
-    hf_map *map = clustered ? hf_map_new(address->places, address->place_count) : NULL;
-    if (discovery == NULL || (clustered && map == NULL)) {
-        hf_map_free(map);
-        free(discovery);
+    if (discovery == NULL)
         return NULL;
-    }
-    discovery->map = map;
     discovery->references = 1;
     discovery->address = *address;
     discovery->connect_ms = address->options.connect_timeout_ms;
@@ -703,16 +687,19 @@ static hf_discovery *new_discovery(hf_address *address) {
 hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
                             hf_discovery **discovery_out) {
     hf_discovery *discovery = new_discovery(address);
+    bool clustered = address->kind == HF_CLUSTER;
     hf_status status = HF_OK;
     *discovery_out = NULL;
     if (discovery == NULL) {
         hf_address_free(address);
         return hf_fail(HF_ENOMEM, "no memory");
     }
-    if (address->tls)
+    if (clustered && (discovery->map = hf_map_new(address->places, address->place_count)) == NULL)
+        status = hf_fail(HF_ENOMEM, "no memory");
+    if (status == HF_OK && address->tls)
         status = hf_tls_new(address, &discovery->tls);
     *deadline_out = hf_after(hf_now(), discovery->connect_ms);
-    if (status == HF_OK && discovery->map != NULL && discovery->address.options.lazy != HF_ON)
+    if (status == HF_OK && clustered && discovery->address.options.lazy != HF_ON)
         status = ask_nodes(discovery, *deadline_out);
     if (status == HF_OK)
         *discovery_out = discovery;
@@ -722,8 +709,15 @@ hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
 }
 
 void hf_discovery_drop(hf_discovery *discovery) {
-    if (discovery != NULL && __atomic_sub_fetch(&discovery->references, 1, __ATOMIC_ACQ_REL) == 0)
-        free_discovery(discovery);
+    if (discovery == NULL || __atomic_sub_fetch(&discovery->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    hf_map_free(discovery->map);
+    free(discovery->named.host);
+    free(discovery->watched.host);
+    pthread_mutex_destroy(&discovery->mutex);
+    hf_tls_free(discovery->tls);
+    hf_address_free(&discovery->address);
+    free(discovery);
 }
 
 void hf_discovery_shut(hf_discovery *discovery) {
