@@ -72,16 +72,6 @@ static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *
     return channel;
 }
 
-/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
- * permission for a lock that it waits for. */
-static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
-    if (channel != NULL && channel->names != names) {
-        hf_names_drop(channel->names);
-        channel->names = hf_names_keep(names);
-    }
-    return channel;
-}
-
 /* The lock's channel; or NULL: it has none, or if it is to be made there is no memory. */
 static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make) {
     hf_bytes name;
@@ -98,8 +88,15 @@ static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make)
     return channel;
 }
 
+/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
+ * permission for a lock that it waits for. */
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
-    return comes_from(channel_of(links, names, true), names);
+    hf_channel *channel = channel_of(links, names, true);
+    if (channel != NULL && channel->names != names) {
+        hf_names_drop(channel->names);
+        channel->names = hf_names_keep(names);
+    }
+    return channel;
 }
 
 static void destroy_channel(hf_channel *channel) {

@@ -15,8 +15,6 @@
 
 #define AGAIN_MS 10
 
-#define SOCKET_OF(at) HF_OF(hf_socket, open, at)
-
 /* All sockets of the process. The mutex is held while one is made or closed, so that a child's
  * copies are all in the list. */
 static struct {
@@ -29,7 +27,7 @@ static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
 
 static void in_child(void) {
     HF_EACH(at, &all.open)
-    close(SOCKET_OF(at)->fd);
+    close(HF_OF(hf_socket, open, at)->fd);
     all.open = (hf_list){0};
     pthread_mutex_unlock(&all.mutex);
 }
