@@ -63,7 +63,6 @@ static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *
     hf_channel *channel = name->failed ? NULL : calloc(1, sizeof *channel + name->length + 1);
     if (channel == NULL)
         return NULL;
-    channel->slot = slot;
     channel->length = name->length;
     memcpy(channel->name, name->data, name->length);
     hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name->data, name->length));
@@ -283,7 +282,7 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
     hf_discovery_redirect(links->discovery, link->node, text);
     HF_EACH(at, &link->asked) {
         hf_channel *channel = CHANNEL_OF(at);
-        if (channel->slot == slot && !channel->subscribed)
+        if (channel->names->slot == slot && !channel->subscribed)
             ask_again(links, channel);
     }
 }
@@ -507,7 +506,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
 static void move_channels(hf_links *links, hf_link *link, hf_list *channels) {
     HF_EACH(at, channels) {
         hf_channel *channel = CHANNEL_OF(at);
-        hf_link *to = hf_link_of(links, channel->slot);
+        hf_link *to = hf_link_of(links, channel->names->slot);
         if (to == link || channel == links->own)
             continue;
         take_channel(channel);
