@@ -209,7 +209,7 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
                step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before later requests */
     } else {
-        if (outcome->met == HF_MET_ERROR)
+        if (outcome->after != HF_AFTER_SILENCE)
             tell_tried(task, status);
         task->retry_at = hf_after(outcome->now, hf_spread(step.pause_ms));
         hf_list_add_last(&links->delayed, &task->item);
@@ -253,7 +253,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_list_move(&link->sent, &lost);
     while (lost.last != NULL) { /* each goes to the front */
         hf_task *task = TASK_OF(lost.last);
-        hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .now = now};
+        hf_outcome outcome = {.after = HF_AFTER_SILENCE, .to = -1, .now = now};
         hf_list_remove(&task->item);
         hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
         go_on(links, task, &outcome, HF_EUNKNOWN);

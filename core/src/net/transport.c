@@ -194,7 +194,6 @@ static int how_to_take(const hf_request *request) {
 hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome) {
     hf_status status;
-    outcome->met = HF_MET_ERROR;
     outcome->after = hf_transport_error(transport, shown, reply->str, &status);
     if (outcome->after == HF_AFTER_MOVED || outcome->after == HF_AFTER_ASK)
         outcome->to = hf_discovery_redirect(transport->discovery, node, reply->str);
@@ -224,7 +223,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     bool alive = hf_brake_watch(trip->brake, -1);
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false);
-        outcome->met = HF_MET_SILENCE;
+        outcome->after = HF_AFTER_SILENCE;
         if (!alive)
             HF_MARK("M16");
         trip->pulled = !alive;
@@ -236,7 +235,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
-        outcome->met = HF_MET_SILENCE; /* its answer counts for nothing */
+        outcome->after = HF_AFTER_SILENCE; /* its answer counts for nothing */
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip, answer) && alive;
     }
@@ -270,7 +269,7 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
     if (status == HF_ECONNECT && trip->brake == NULL)
-        outcome->met = HF_MET_NOBODY;
+        outcome->after = HF_AFTER_NOBODY;
     return status;
 }
 
@@ -311,8 +310,7 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     for (;;) {
-        hf_outcome outcome = {.met = HF_MET_ERROR, /* unless the attempt meets something else */
-                              .after = HF_AFTER_FAIL,
+        hf_outcome outcome = {.after = HF_AFTER_FAIL, /* unless the attempt meets something else */
                               .to = -1,
                               .clustered = hf_discovery_clustered(transport->discovery),
                               .deadline = trip->deadline};
