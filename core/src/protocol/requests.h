@@ -94,7 +94,7 @@ typedef struct hf_leaving {
     int64_t ttl_ms;
 } hf_leaving;
 
-/* Release, and record the end of the call. */
+/* Release, and record the end of the call; NULL: only release. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
                        bool bury, const hf_leaving *left);
 /* Record the beginning of a call that is made at most once. unknown_ms: how long an unknown outcome
