@@ -11,8 +11,7 @@ typedef struct hf_place {
 
 typedef struct hf_address {
     enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER, HF_QUORUM } kind;
-    char *host; /* of a server over TCP, or NULL */
-    int port;
+    hf_place place;   /* of a server over TCP; else its host is NULL */
     char *path;       /* of a server's unix socket, or NULL */
     hf_place *places; /* of sentinels, of a cluster's nodes, or of a quorum's masters */
     size_t place_count;

@@ -215,17 +215,16 @@ static bool is_other(hf_discovery *discovery, const char *host, int port) {
     bool same = *before == '\0' || was_reached(discovery, host, port);
     pthread_mutex_unlock(&discovery->mutex);
     return !same && (discovery->address.kind == HF_SENTINEL ||
-                     !still_named(discovery->address.host, before));
+                     !still_named(discovery->address.place.host, before));
 }
 
 /* NULL: no master. Without memory there is no master, too. */
-static void set_place(hf_place *place, const hf_address *master) {
+static void set_place(hf_place *place, const hf_place *master) {
     free(place->host);
-    place->host = master != NULL ? strdup(master->host) : NULL;
-    place->port = master != NULL ? master->port : 0;
+    *place = master != NULL ? (hf_place){strdup(master->host), master->port} : (hf_place){0};
 }
 
-static bool is_at(const hf_place *place, const hf_address *master) {
+static bool is_at(const hf_place *place, const hf_place *master) {
     return place->host != NULL && strcmp(place->host, master->host) == 0 &&
            place->port == master->port;
 }
@@ -258,9 +257,10 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         return HF_OK;
     if (replaced)
         return hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown);
-    set_place(&discovery->named, address); /* no thread may see the new version without it */
+    /* No thread may see the new version without it. */
+    set_place(&discovery->named, &address->place);
     /* A watched sentinel that names another has not heard of the failover yet. */
-    if (other && !is_at(&discovery->watched, address))
+    if (other && !is_at(&discovery->watched, &address->place))
         set_place(&discovery->watched, NULL);
     return HF_OK;
 }
@@ -333,7 +333,7 @@ static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
 
 static bool is_named(hf_discovery *discovery, const hf_address *master) {
     HF_HOLDING(&discovery->mutex);
-    return is_at(&discovery->named, master);
+    return is_at(&discovery->named, &master->place);
 }
 
 /* Before any other message: this thread may have stood still since its call began. */
@@ -387,7 +387,7 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
 }
 
 /* Note the master that the watched sentinel names; NULL: no sentinel is watched. */
-static void set_watched(hf_discovery *discovery, const hf_address *master) {
+static void set_watched(hf_discovery *discovery, const hf_place *master) {
     HF_HOLDING(&discovery->mutex);
     set_place(&discovery->watched, master);
 }
@@ -483,7 +483,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (status != HF_OK)
             break;
         bool believed = believes(discovery, which, epoch);
-        set_watched(discovery, believed ? &master : NULL);
+        set_watched(discovery, believed ? &master.place : NULL);
         bool met = believed && meet_master(discovery, &master);
         hf_address_unmake(&master);
         if (!believed)

@@ -154,7 +154,7 @@ hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_
     if (hf_now() < deadline)
         why = address->path != NULL
                   ? connect_to_path(socket, address->path, deadline)
-                  : connect_to_host(socket, address->host, address->port, deadline);
+                  : connect_to_host(socket, address->place.host, address->place.port, deadline);
     if (why != NULL)
         return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, why);
     if (address->path != NULL)
