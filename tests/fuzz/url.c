@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             promise(address.places[i].port > 0 && address.places[i].port < 65536);
         promise(hf_address_options(&address, &(hf_client_options){0}) == HF_OK ||
                 *hf_error_message() != '\0');
-        promise(hf_address_make(&address, "host", 1, &other) == HF_OK);
+        promise(hf_address_make(&address, &(hf_place){(char *)"host", 1}, &other) == HF_OK);
         promise(times(other.shown, PASSWORD) == 0);
         hf_address_unmake(&other);
         hf_address_free(&address);

@@ -500,14 +500,13 @@ void hf_address_free(hf_address *address) {
     memset(address, 0, sizeof *address);
 }
 
-hf_status hf_address_make(const hf_address *original, const char *host, int port,
-                          hf_address *address) {
+hf_status hf_address_make(const hf_address *original, const hf_place *place, hf_address *address) {
     *address = *original;
     address->kind = HF_SERVER;
     address->places = NULL;
     address->place_count = 0;
     address->path = NULL;
-    address->place = (hf_place){strdup(host), port};
+    address->place = (hf_place){strdup(place->host), place->port};
     address->shown =
         address->place.host != NULL ? show(address, original->tls ? "rediss" : "redis") : NULL;
     if (address->shown != NULL)

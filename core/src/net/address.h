@@ -51,8 +51,7 @@ hf_status hf_address_pick(hf_address *address, size_t at);
 
 /* The same log-in and TLS at another place. The address borrows from the original, which must
  * outlive it; hf_address_unmake() frees the rest. */
-hf_status hf_address_make(const hf_address *original, const char *host, int port,
-                          hf_address *address);
+hf_status hf_address_make(const hf_address *original, const hf_place *place, hf_address *address);
 void hf_address_unmake(hf_address *address);
 
 /* Read the current password. *secret_out: free it with hf_secret_free(); NULL: there is no

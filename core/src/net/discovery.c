@@ -290,9 +290,8 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
 static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
                               hf_connection **connection_out) {
     hf_address address;
-    const hf_place *place = &discovery->map->nodes[node];
     pthread_mutex_lock(&discovery->mutex);
-    hf_status status = hf_address_make(&discovery->address, place->host, place->port, &address);
+    hf_status status = hf_address_make(&discovery->address, &discovery->map->nodes[node], &address);
     pthread_mutex_unlock(&discovery->mutex);
     if (status != HF_OK)
         return status;
@@ -401,7 +400,7 @@ static bool watched_master(hf_discovery *discovery, hf_address *master) {
     HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->watched;
     bool named = place->host != NULL && now < discovery->ask_all_at &&
-                 hf_address_make(&discovery->address, place->host, place->port, master) == HF_OK;
+                 hf_address_make(&discovery->address, place, master) == HF_OK;
     if (!named)
         discovery->ask_all_at = hf_after(now, ASK_ALL_MS);
     return named;

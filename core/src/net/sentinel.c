@@ -12,9 +12,8 @@
 
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
                            hf_sentinel *sentinel) {
-    const hf_place *place = &all->places[which];
     *sentinel = (hf_sentinel){.all = all, .tls = tls};
-    hf_status status = hf_address_make(all, place->host, place->port, &sentinel->address);
+    hf_status status = hf_address_make(all, &all->places[which], &sentinel->address);
     if (status != HF_OK)
         return status;
     status = hf_login_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
@@ -87,8 +86,9 @@ hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_a
     else if (status == HF_OK && (*epoch = epoch_of(replies[0])) != epoch_of(replies[2]))
         status = hf_fail(HF_ECONNECT, "the sentinel %s has just heard of a failover", shown);
     else if (status == HF_OK)
-        status = hf_address_make(sentinel->all, replies[1]->element[0]->str,
-                                 atoi(replies[1]->element[1]->str), master);
+        status = hf_address_make(
+            sentinel->all,
+            &(hf_place){replies[1]->element[0]->str, atoi(replies[1]->element[1]->str)}, master);
     hf_replies_free(replies, 3);
     return status;
 }
