@@ -224,11 +224,6 @@ const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept)
     return reply->element[5]->str;
 }
 
-bool hf_reply_kick_again(const redisReply *reply) {
-    int64_t numbers[2];
-    return read_numbers(reply, numbers, 2) && numbers[1] == HF_TTL_MORE;
-}
-
 /* ------------------------------------------------------------- The others */
 
 hf_status hf_unexpected(const char *what) {
