@@ -46,19 +46,18 @@ typedef struct hf_connection {
     unsigned users;         /* calls that the pool gave it to */
     bool broken;            /* the last of them closes it */
     hf_joint joint;
-    int node;            /* the node that it leads to, in a pool */
-    unsigned version;    /* of that node */
-    unsigned current_at; /* the last change of the discovery when that was the newest one */
-    int64_t used_at;     /* when the last exchange began */
-    int64_t deadline;    /* of the read or write that is under way */
-    int64_t timeout_ms;  /* the socket's timeout */
-    size_t received;     /* bytes of the reply that is being read */
-    bool fetches;        /* some request of it may be answered with a result */
-    bool local;          /* over a path of this machine */
-    bool heard;          /* the server has sent something */
-    bool driven;         /* it waits in no read and no write, but its users in poll(2) */
-    int unheeded;        /* how many of the next answers no call waits for */
-    char shown[128];     /* the address, for messages */
+    int node;           /* the node that it leads to, in a pool */
+    unsigned version;   /* of that node */
+    int64_t used_at;    /* when the last exchange began */
+    int64_t deadline;   /* of the read or write that is under way */
+    int64_t timeout_ms; /* the socket's timeout */
+    size_t received;    /* bytes of the reply that is being read */
+    bool fetches;       /* some request of it may be answered with a result */
+    bool local;         /* over a path of this machine */
+    bool heard;         /* the server has sent something */
+    bool driven;        /* it waits in no read and no write, but its users in poll(2) */
+    int unheeded;       /* how many of the next answers no call waits for */
+    char shown[128];    /* the address, for messages */
 } hf_connection;
 
 /* No array in an answer has more parts: hiredis makes room for all announced parts before

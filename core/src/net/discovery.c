@@ -109,23 +109,17 @@ bool hf_discovery_serves(hf_discovery *discovery, int node) {
     return discovery->map == NULL || discovery->map->owned[node] > 0;
 }
 
-unsigned hf_discovery_version(hf_discovery *discovery, int node) {
-    HF_HOLDING(&discovery->mutex);
-    return discovery->map != NULL ? discovery->map->versions[node] : discovery->change;
+unsigned hf_discovery_version(const hf_discovery *discovery, int node) {
+    return discovery->map != NULL
+               ? __atomic_load_n(&discovery->map->versions[node], __ATOMIC_ACQUIRE)
+               : hf_discovery_change(discovery);
 }
 
-bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
-    /* Every new version is a change, and the mutex is needed only after one. */
-    unsigned change = hf_discovery_change(discovery);
-    if (__atomic_load_n(&connection->current_at, __ATOMIC_RELAXED) == change)
-        return true;
-    bool current = connection->version == hf_discovery_version(discovery, connection->node);
-    if (current)
-        __atomic_store_n(&connection->current_at, change, __ATOMIC_RELAXED); /* users may be many */
-    return current;
+bool hf_discovery_current(const hf_discovery *discovery, const hf_connection *connection) {
+    return connection->version == hf_discovery_version(discovery, connection->node);
 }
 
-bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection) {
+bool hf_discovery_replaced(const hf_discovery *discovery, const hf_connection *connection) {
     return discovery->address.kind == HF_SENTINEL && !hf_discovery_current(discovery, connection);
 }
 

@@ -42,7 +42,7 @@ static int node_at(hf_map *map, const char *host, size_t length, int port) {
         return -1;
     free(map->nodes[free_one].host);
     map->nodes[free_one] = (hf_place){copy, port};
-    map->versions[free_one]++;
+    __atomic_add_fetch(&map->versions[free_one], 1, __ATOMIC_RELEASE);
     map->failed[free_one] = false;
     map->change++;
     map->count += free_one == map->count;

@@ -15,7 +15,7 @@
 
 typedef struct hf_map {
     hf_place nodes[HF_NODES_MAX];
-    unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place */
+    unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place; atomic */
     unsigned owned[HF_NODES_MAX];    /* how many slots the node has */
     bool failed[HF_NODES_MAX];       /* it could not be reached the last time */
     size_t count;
