@@ -495,26 +495,26 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     return link->commands != NULL;
 }
 
-/* Is no answer overdue? A later task may have less time than the oldest. */
+/* Is no answer overdue? Report the tasks whose answers are. A later task may have less time than
+ * the oldest. */
 static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     if (now < link->silent_at)
         return true;
     link->silent_at = HF_NO_DEADLINE;
-    HF_EACH(at, &link->sent)
-    link->silent_at = hf_earlier(link->silent_at, answer_by(links, link, TASK_OF(at)));
+    HF_EACH(at, &link->sent) {
+        int64_t by = answer_by(links, link, TASK_OF(at));
+        link->silent_at = hf_earlier(link->silent_at, by);
+        if (now >= by)
+            tell_tried(TASK_OF(at),
+                       hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
+    }
     return now < link->silent_at;
 }
 
-/* Report the tasks whose answers are overdue. */
-static void tell_silence(const hf_links *links, const hf_link *link, int64_t now) {
-    HF_EACH(at, &link->sent)
-    if (now >= answer_by(links, link, TASK_OF(at)))
-        tell_tried(TASK_OF(at),
-                   hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
-}
-
 /* False: the connection is of no use any more. */
-static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
+static bool exchange(hf_links *links, hf_link *link, int64_t now) {
+    if (hf_connection_drive(link->commands) != HF_OK)
+        return false;
     for (;;) {
         redisReply *reply;
         if (hf_connection_next(link->commands, &reply) != HF_OK)
@@ -527,10 +527,6 @@ static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
         if (!good)
             return false;
     }
-}
-
-static bool exchange(hf_links *links, hf_link *link, int64_t now) {
-    return hf_connection_drive(link->commands) == HF_OK && read_answers(links, link, now);
 }
 
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
@@ -546,8 +542,6 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     link->yields = link->sent.first != NULL && link->waiting.first != NULL &&
                    hf_pool_waits(links->transport->pool, link->node);
     bool answered = is_answered(links, link, now);
-    if (!answered)
-        tell_silence(links, link, now);
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
