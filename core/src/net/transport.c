@@ -154,9 +154,8 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 /* A request under way. */
 typedef struct hf_trip {
     hf_request *request;
-    bool explains;   /* if it is refused, report which permissions the user lacks */
-    hf_brake *brake; /* or NULL */
-    bool pulled;     /* while it waited for its answer: the server may be well */
+    bool explains; /* if it is refused, report which permissions the user lacks */
+    bool pulled;   /* the brake, while it waited for its answer: the server may be well */
     hf_course course;
     int64_t deadline;
 } hf_trip;
@@ -209,7 +208,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         connection->unheeded += hf_answers_before(how);
     if (!joins && !hf_connection_append(connection, trip->request, how))
         status = hf_fail(HF_ENOMEM, "no memory");
-    else if (!hf_brake_watch(trip->brake, hf_connection_fd(connection)))
+    else if (!hf_brake_watch(hf_connection_fd(connection)))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
@@ -220,7 +219,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
     status = joins ? hf_joint_exchange(connection, trip->request, how, now, by, &answer->reply)
                    : hf_connection_exchange(connection, now, by, &answer->reply);
-    bool alive = hf_brake_watch(trip->brake, -1);
+    bool alive = hf_brake_watch(-1);
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false);
         outcome->after = HF_AFTER_SILENCE;
@@ -251,7 +250,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
 static hf_status take(hf_transport *transport, const hf_trip *trip, int64_t *now,
                       hf_connection **connection_out) {
     int how = how_to_take(trip->request);
-    if (trip->brake == NULL)
+    if (hf_brake_mine() == NULL)
         return hf_pool_take(transport->pool, trip->course.node, how, trip->deadline, now,
                             connection_out);
     if (how == HF_POOL_CONFIRMS)
@@ -268,7 +267,7 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     hf_status status = take(transport, trip, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
-    if (status == HF_ECONNECT && trip->brake == NULL)
+    if (status == HF_ECONNECT && hf_brake_mine() == NULL)
         outcome->after = HF_AFTER_NOBODY;
     return status;
 }
@@ -318,7 +317,7 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
         if (status == HF_OK)
             return HF_OK;
         outcome.hurried =
-            trip->brake != NULL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
+            hf_brake_mine() != NULL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
         outcome.now = hf_now();
         int node = trip->course.node;
         hf_step step = hf_course_next(&trip->course, &outcome);
@@ -345,8 +344,7 @@ static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
 
 hf_status hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
                             hf_answer *answer) {
-    hf_trip trip = {
-        .request = request, .deadline = deadline, .explains = true, .brake = hf_brake_mine()};
+    hf_trip trip = {.request = request, .deadline = deadline, .explains = true};
     return go(transport, &trip, answer);
 }
 
@@ -368,7 +366,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_answer answer;
     snprintf(text, sizeof text, "%s", hf_error_message());
     hf_request_permissions(&question, request);
-    hf_trip trip = {.request = &question, .deadline = deadline, .brake = hf_brake_mine()};
+    hf_trip trip = {.request = &question, .deadline = deadline};
     go(transport, &trip, &answer);
     hf_transport_refusal(text, &question, answer.reply);
     freeReplyObject(answer.reply);
