@@ -178,16 +178,17 @@ ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, s
 static bool transmit(hf_connection *connection) {
     hf_bytes *output = &connection->output;
     bool slow = !connection->driven && output->length > OUTPUT_PART;
-    while (connection->sent < output->length) {
-        const char *from = output->data + connection->sent;
-        size_t part = output->length - connection->sent;
+    size_t sent = 0;
+    while (sent < output->length) {
+        const char *from = output->data + sent;
+        size_t part = output->length - sent;
         if (slow && part > OUTPUT_PART)
             part = OUTPUT_PART;
         if (HF_UNUSUAL("sends a part") && part > 1)
             part /= 2;
         ssize_t count = hf_connection_send(connection, from, part);
         if (count > 0) {
-            connection->sent += (size_t)count;
+            sent += (size_t)count;
             if (slow && !in_time(connection))
                 return false;
             continue;
@@ -198,9 +199,8 @@ static bool transmit(hf_connection *connection) {
         if (next == 0)
             break;
     }
-    output->length -= connection->sent;
-    memmove(output->data, output->data + connection->sent, output->length);
-    connection->sent = 0;
+    output->length -= sent;
+    memmove(output->data, output->data + sent, output->length);
     if (output->length == 0 && output->capacity > OUTPUT_PART)
         hf_bytes_free(output);
     return true;

@@ -37,7 +37,6 @@ typedef struct hf_connection {
     char why[128];                     /* and the reason */
     hf_tls_session *tls;               /* or NULL */
     hf_bytes output;                   /* commands, as they are sent */
-    size_t sent;                       /* how many bytes of it */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
     bool too_deep;          /* the current answer is */
