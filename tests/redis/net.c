@@ -340,7 +340,7 @@ static hf_status end_of(hf_dial *dial, hf_connection **connection) {
 static redisReply *driven(hf_connection *connection) {
     redisReply *reply = NULL;
     while (reply == NULL) {
-        struct pollfd fd = {.fd = hf_connection_fd(connection),
+        struct pollfd fd = {.fd = connection->socket.fd,
                             .events = hf_connection_events(connection)};
         assert_int_equal(poll(&fd, 1, 10000), 1);
         assert_status(hf_connection_drive(connection), HF_OK);

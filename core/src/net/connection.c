@@ -249,8 +249,6 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
     return !output->failed && !request->encoded.failed;
 }
 
-int hf_connection_fd(const hf_connection *connection) { return connection->socket.fd; }
-
 bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths) {
     hf_encode_words(&connection->output, count, words, lengths);

@@ -84,9 +84,6 @@ bool hf_connection_stale(const hf_connection *connection);
 /* Did the server send more than the last answer? The rest would be taken for the next answer. */
 bool hf_connection_unasked(const hf_connection *connection);
 
-/* The descriptor for poll(2). */
-int hf_connection_fd(const hf_connection *connection);
-
 /* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
  * NULL if each ends with a NUL. False: no memory, and the connection must be closed. */
 bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,

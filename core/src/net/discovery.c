@@ -172,7 +172,7 @@ static bool peer_of(const hf_connection *connection, char host[NI_MAXHOST], int 
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
     char service[NI_MAXSERV];
-    if (getpeername(hf_connection_fd(connection), (struct sockaddr *)&peer, &size) != 0 ||
+    if (getpeername(connection->socket.fd, (struct sockaddr *)&peer, &size) != 0 ||
         getnameinfo((struct sockaddr *)&peer, size, host, NI_MAXHOST, service, sizeof service,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;

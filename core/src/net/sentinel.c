@@ -115,7 +115,7 @@ hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
 }
 
 int hf_sentinel_fd(const hf_sentinel *sentinel) {
-    return hf_connection_fd(sentinel->events != NULL ? sentinel->events : sentinel->questions);
+    return (sentinel->events != NULL ? sentinel->events : sentinel->questions)->socket.fd;
 }
 
 hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {

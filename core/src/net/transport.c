@@ -208,7 +208,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         connection->unheeded += hf_answers_before(how);
     if (!joins && !hf_connection_append(connection, trip->request, how))
         status = hf_fail(HF_ENOMEM, "no memory");
-    else if (!hf_brake_watch(hf_connection_fd(connection)))
+    else if (!hf_brake_watch(connection->socket.fd))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
