@@ -633,22 +633,18 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline) {
 
 /* --------------------------------------------------------------- Looking */
 
-/* Plan the next look. With the mutex held. */
-static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
-    bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
-    int64_t before_ms = quiet || changed ? 0 : discovery->look_ms;
-    discovery->look_ms = hf_backoff(before_ms, LOOK_MIN_MS, LOOK_MAX_MS);
-    discovery->look_at = hf_after(hf_now(), hf_spread(discovery->look_ms));
-}
-
+/* Ask, and plan the next look. */
 static void *run_look(void *argument) {
     hf_discovery *discovery = argument;
     unsigned before = hf_discovery_change(discovery);
     int64_t since = hf_now();
     ask_nodes(discovery, hf_after(since, discovery->connect_ms));
     pthread_mutex_lock(&discovery->mutex);
+    bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
+    bool begins = quiet || before != discovery->change;
     discovery->looking = false;
-    plan_look(discovery, since, before != discovery->change);
+    discovery->look_ms = hf_backoff(begins ? 0 : discovery->look_ms, LOOK_MIN_MS, LOOK_MAX_MS);
+    discovery->look_at = hf_after(hf_now(), hf_spread(discovery->look_ms));
     pthread_mutex_unlock(&discovery->mutex);
     hf_discovery_drop(discovery);
     return NULL;
@@ -661,11 +657,16 @@ void hf_discovery_look(hf_discovery *discovery) {
 
 /* ---------------------------------------------------- Opening and closing */
 
-/* The address is its own from then on. NULL: no memory. */
-static hf_discovery *new_discovery(hf_address *address) {
+hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
+                            hf_discovery **discovery_out) {
     hf_discovery *discovery = calloc(1, sizeof *discovery);
-    if (discovery == NULL)
-        return NULL;
+    bool clustered = address->kind == HF_CLUSTER;
+    hf_status status = HF_OK;
+    *discovery_out = NULL;
+    if (discovery == NULL) {
+        hf_address_free(address);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
     discovery->references = 1;
     discovery->address = *address;
     discovery->connect_ms = address->options.connect_timeout_ms;
@@ -674,19 +675,6 @@ static hf_discovery *new_discovery(hf_address *address) {
     if (address->place_count > 0) /* the clients of a fleet spread */
         discovery->asked = (size_t)hf_jitter(0, (int64_t)address->place_count);
     pthread_mutex_init(&discovery->mutex, NULL);
-    return discovery;
-}
-
-hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
-                            hf_discovery **discovery_out) {
-    hf_discovery *discovery = new_discovery(address);
-    bool clustered = address->kind == HF_CLUSTER;
-    hf_status status = HF_OK;
-    *discovery_out = NULL;
-    if (discovery == NULL) {
-        hf_address_free(address);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
     if (clustered && (discovery->map = hf_map_new(address->places, address->place_count)) == NULL)
         status = hf_fail(HF_ENOMEM, "no memory");
     if (status == HF_OK && address->tls)
