@@ -16,8 +16,7 @@ typedef struct hf_request {
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
-    int32_t
-        replicas; /* how many replicas should have its writes, within replica_ms; 0: no replicas */
+    int32_t replicas;          /* how many should have its writes, within replica_ms; or 0 */
     int64_t replica_ms;
     bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
     bool fetches;  /* its answer may have a result, which may be long */
