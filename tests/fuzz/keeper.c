@@ -82,7 +82,7 @@ hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node);
 int __wrap_hf_discovery_node(const hf_discovery *discovery, unsigned slot);
 unsigned __wrap_hf_discovery_change(const hf_discovery *discovery);
 bool __wrap_hf_discovery_serves(hf_discovery *discovery, int node);
-unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node);
+unsigned __wrap_hf_discovery_version(const hf_discovery *discovery, int node);
 bool __wrap_hf_discovery_clustered(const hf_discovery *discovery);
 int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 void __wrap_hf_discovery_look(hf_discovery *discovery);
@@ -140,7 +140,7 @@ bool __wrap_hf_discovery_serves(hf_discovery *discovery, int node) {
     return node < 2;
 }
 
-unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node) {
+unsigned __wrap_hf_discovery_version(const hf_discovery *discovery, int node) {
     (void)discovery;
     return (unsigned)node;
 }

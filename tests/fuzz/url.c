@@ -33,14 +33,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         promise(!well_placed(url) || times(address.shown, PASSWORD) == 0);
         promise((address.kind == HF_SERVER) == (address.place_count == 0));
-        promise((address.host != NULL) + (address.path != NULL) + (address.place_count > 0) == 1);
-        promise(address.host == NULL || (address.port > 0 && address.port < 65536));
+        promise((address.place.host != NULL) + (address.path != NULL) + (address.place_count > 0) ==
+                1);
+        promise(address.place.host == NULL ||
+                (address.place.port > 0 && address.place.port < 65536));
         promise(address.database >= 0);
         for (size_t i = 0; i < address.place_count; i++)
             promise(address.places[i].port > 0 && address.places[i].port < 65536);
         promise(hf_address_options(&address, &(hf_client_options){0}) == HF_OK ||
                 *hf_error_message() != '\0');
-        promise(hf_address_make(&address, "host", 1, &other) == HF_OK);
+        promise(hf_address_make(&address, &(hf_place){(char *)"host", 1}, &other) == HF_OK);
         promise(times(other.shown, PASSWORD) == 0);
         hf_address_unmake(&other);
         hf_address_free(&address);

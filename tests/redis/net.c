@@ -248,7 +248,8 @@ static void *take_many(void *argument) {
         hf_connection *connection;
         redisReply *reply;
         if (take(HF_POOL_ALONE, soon(), &connection) != HF_OK ||
-            hf_connection_ask(connection, soon(), &reply, 1, (const char *[]){"PING"}) != HF_OK)
+            hf_connection_ask(connection, soon(), 1, &(const hf_words){1, {"PING"}}, &reply) !=
+                HF_OK)
             abort();
         freeReplyObject(reply);
         hf_pool_give(pool, connection, i % 50 != 49);
@@ -339,7 +340,7 @@ static hf_status end_of(hf_dial *dial, hf_connection **connection) {
 static redisReply *driven(hf_connection *connection) {
     redisReply *reply = NULL;
     while (reply == NULL) {
-        struct pollfd fd = {.fd = hf_connection_fd(connection),
+        struct pollfd fd = {.fd = connection->socket.fd,
                             .events = hf_connection_events(connection)};
         assert_int_equal(poll(&fd, 1, 10000), 1);
         assert_status(hf_connection_drive(connection), HF_OK);

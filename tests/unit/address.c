@@ -46,12 +46,12 @@ static void test_good_urls_mean_what_they_say(void **state) {
         hf_address address;
         print_message("%s\n", good[i].url);
         assert_status(hf_address_parse(good[i].url, &address), HF_OK);
-        assert_text(address.host, good[i].host);
+        assert_text(address.place.host, good[i].host);
         assert_text(address.path, good[i].path);
         assert_text(address.user, good[i].user);
         assert_text(address.secret, good[i].secret);
         assert_text(address.shown, good[i].shown);
-        assert_int_equal(address.port, good[i].port);
+        assert_int_equal(address.place.port, good[i].port);
         assert_int_equal(address.database, good[i].database);
         hf_address_free(&address);
     }
@@ -87,7 +87,7 @@ static void refuse(const char *url, hf_status status) {
     hf_address address;
     print_message("%s\n", url);
     assert_status(hf_address_parse(url, &address), status);
-    assert_null(address.host);
+    assert_null(address.place.host);
     assert_null(address.path);
     assert_null(address.secret);
     assert_null(address.shown);

@@ -7,8 +7,7 @@ enum { PATIENT = 10000 };
 
 /* An error of a single server, with much time left. */
 static hf_outcome error(hf_after_error after) {
-    return (hf_outcome){
-        .met = HF_MET_ERROR, .after = after, .to = -1, .now = 1, .deadline = 1 + PATIENT * HF_MS};
+    return (hf_outcome){.after = after, .to = -1, .now = 1, .deadline = 1 + PATIENT * HF_MS};
 }
 
 static hf_outcome in_cluster(hf_outcome outcome) {
@@ -19,12 +18,6 @@ static hf_outcome in_cluster(hf_outcome outcome) {
 static hf_outcome to(hf_after_error after, int node) {
     hf_outcome outcome = in_cluster(error(after));
     outcome.to = node;
-    return outcome;
-}
-
-static hf_outcome met(int what) {
-    hf_outcome outcome = error(HF_AFTER_FAIL);
-    outcome.met = what;
     return outcome;
 }
 
@@ -252,45 +245,45 @@ static void test_every_row(void **state) {
          {.what = AGAIN, .pause_ms = 5},
          {.split = true, .pause_ms = 5}},
 
-        {"unreached", NEW, met(HF_MET_NOBODY), {.what = AGAIN, .pause_ms = 5}, {.pause_ms = 5}},
+        {"unreached", NEW, error(HF_AFTER_NOBODY), {.what = AGAIN, .pause_ms = 5}, {.pause_ms = 5}},
         {"unreached in a Cluster",
          {.asking = true, .node = 3},
-         in_cluster(met(HF_MET_NOBODY)),
+         in_cluster(error(HF_AFTER_NOBODY)),
          {.what = AGAIN, .pause_ms = 5, .look = true},
          {.node = 3, .pause_ms = 5}},
         {"unreached after many ASKs",
          {.asking = true, .node = 3, .redirections = 16},
-         in_cluster(met(HF_MET_NOBODY)),
+         in_cluster(error(HF_AFTER_NOBODY)),
          {.what = AGAIN, .pause_ms = 5, .look = true},
          {.node = 3, .pause_ms = 5}},
         {"unreached, in a hurry",
          NEW,
-         hurried(met(HF_MET_NOBODY)),
+         hurried(error(HF_AFTER_NOBODY)),
          {.what = FAIL, .pause_ms = 5},
          {.pause_ms = 5}},
         {"dead",
          NEW,
-         met(HF_MET_SILENCE),
+         error(HF_AFTER_SILENCE),
          {.what = AGAIN, .leave = true},
          {.doubtful = true, .pause_ms = 5}},
         {"dead, pinned",
          NEW,
-         pinned(in_cluster(met(HF_MET_SILENCE))),
+         pinned(in_cluster(error(HF_AFTER_SILENCE))),
          {.what = AGAIN, .pause_ms = 5, .leave = true, .look = true},
          {.doubtful = true, .pause_ms = 5}},
         {"dead, in a hurry",
          NEW,
-         hurried(met(HF_MET_SILENCE)),
+         hurried(error(HF_AFTER_SILENCE)),
          {.what = FAIL, .leave = true},
          {.doubtful = true, .pause_ms = 5}},
         {"dead too late",
          NEW,
-         with_ms_left(met(HF_MET_SILENCE), 5),
+         with_ms_left(error(HF_AFTER_SILENCE), 5),
          {.what = FAIL, .leave = true},
          {.doubtful = true, .pause_ms = 5}},
         {"dead again",
          {.pause_ms = 5},
-         met(HF_MET_SILENCE),
+         error(HF_AFTER_SILENCE),
          {.what = AGAIN, .pause_ms = 10, .leave = true},
          {.doubtful = true, .pause_ms = 10}},
     };
@@ -322,25 +315,23 @@ static void test_every_row(void **state) {
 /* Whatever a server says, one request is not sent for ever without a pause. */
 static void test_no_answer_is_met_at_once_for_ever(void **state) {
     (void)state;
-    for (int what = HF_MET_ERROR; what <= HF_MET_SILENCE; what++)
-        for (int after = HF_AFTER_FAIL; after <= HF_AFTER_SPLIT; after++)
-            for (int bits = 0; bits < 32; bits++) {
-                hf_course course = NEW;
-                hf_outcome outcome = to((hf_after_error)after, bits & 1 ? 2 : -1);
-                outcome.met = what;
-                outcome.clustered = bits & 2;
-                outcome.hurried = bits & 4;
-                outcome.insists = bits & 8;
-                outcome.pinned = bits & 16;
-                int at_once = 0, steps = 0;
-                hf_step step;
-                do {
-                    step = hf_course_next(&course, &outcome);
-                    at_once += step.what == HF_STEP_ALONE || step.pause_ms == 0;
-                } while (step.what != HF_STEP_FAIL && ++steps < 100);
-                assert_in_range(at_once, 0, 4);
-                assert_in_range(step.pause_ms, 0, 1000);
-            }
+    for (int after = HF_AFTER_FAIL; after <= HF_AFTER_SILENCE; after++)
+        for (int bits = 0; bits < 32; bits++) {
+            hf_course course = NEW;
+            hf_outcome outcome = to((hf_after_error)after, bits & 1 ? 2 : -1);
+            outcome.clustered = bits & 2;
+            outcome.hurried = bits & 4;
+            outcome.insists = bits & 8;
+            outcome.pinned = bits & 16;
+            int at_once = 0, steps = 0;
+            hf_step step;
+            do {
+                step = hf_course_next(&course, &outcome);
+                at_once += step.what == HF_STEP_ALONE || step.pause_ms == 0;
+            } while (step.what != HF_STEP_FAIL && ++steps < 100);
+            assert_in_range(at_once, 0, 4);
+            assert_in_range(step.pause_ms, 0, 1000);
+        }
 }
 
 int main(void) {

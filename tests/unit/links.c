@@ -132,7 +132,7 @@ static int tear_down(void **state) {
 static void watch(struct pollfd *fd, const hf_connection *connection) {
     *fd = (struct pollfd){.fd = -1};
     if (connection != NULL)
-        *fd = (struct pollfd){hf_connection_fd(connection), hf_connection_events(connection), 0};
+        *fd = (struct pollfd){connection->socket.fd, hf_connection_events(connection), 0};
 }
 
 static void drive(void) { hf_links_drive(links, hf_now()); }

@@ -13,12 +13,12 @@ struct hf_brake {
 
 static _Thread_local hf_brake *mine;
 
-bool hf_brake_watch(hf_brake *brake, int fd) {
-    if (brake == NULL)
+bool hf_brake_watch(int fd) {
+    if (mine == NULL)
         return true;
-    HF_HOLDING(&brake->mutex);
-    brake->fd = brake->pulled ? -1 : fd;
-    return !brake->pulled;
+    HF_HOLDING(&mine->mutex);
+    mine->fd = mine->pulled ? -1 : fd;
+    return !mine->pulled;
 }
 
 hf_status hf_brake_open(hf_brake **brake_out) {
@@ -60,4 +60,4 @@ hf_brake *hf_brake_mine(void) { return mine; }
 
 int hf_brake_fd(void) { return mine != NULL ? mine->event.fd : -1; }
 
-bool hf_brake_is_pulled(void) { return mine != NULL && !hf_brake_watch(mine, -1); }
+bool hf_brake_is_pulled(void) { return !hf_brake_watch(-1); }

@@ -9,8 +9,8 @@ hf_brake *hf_brake_mine(void);
 /* For poll(2): readable when the calling thread's brake has been pulled. -1: it has none. */
 int hf_brake_fd(void);
 bool hf_brake_is_pulled(void);
-/* From now on a pull shuts this socket down; -1: no socket. False: it was pulled before. NULL is
- * never pulled. */
-bool hf_brake_watch(hf_brake *brake, int fd);
+/* From now on a pull of the calling thread's brake, if it has one, shuts this socket down; -1: no
+ * socket. False: it was pulled before. */
+bool hf_brake_watch(int fd);
 
 #endif

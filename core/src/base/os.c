@@ -92,17 +92,7 @@ int64_t hf_wall_us(void) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-bool hf_random(void *bytes, size_t count) {
-    char *to = bytes;
-    while (count > 0) {
-        size_t part = count < 256 ? count : 256; /* as much as it gives at once */
-        if (getentropy(to, part) != 0)
-            return false;
-        to += part;
-        count -= part;
-    }
-    return true;
-}
+bool hf_random(void *bytes, size_t count) { return getentropy(bytes, count) == 0; }
 
 static int run_thread(pthread_t *thread, int state, void *(*run)(void *), void *argument) {
     pthread_attr_t attributes;

@@ -24,7 +24,7 @@ int64_t hf_wall_us(void);
 #define HF_MS INT64_C(1000000)
 #define HF_NO_DEADLINE INT64_MAX
 
-/* Fill with random bytes from the system. False: it has none. */
+/* Fill with random bytes from the system, 256 at most. False: it has none. */
 bool hf_random(void *bytes, size_t count);
 
 /* ---------------------------------------------------------------- Threads */

@@ -188,6 +188,16 @@ size_t hf_digits(char *to, int64_t number) {
     return length;
 }
 
+int64_t hf_read_digits(const char *text, size_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        number = 10 * number + (text[i] - '0');
+    }
+    return number;
+}
+
 int64_t hf_next_serial(void) {
     static int64_t given;
     return __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);

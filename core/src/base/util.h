@@ -71,6 +71,8 @@ void hf_try_later(hf_tries *tries, int64_t now);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */
 size_t hf_digits(char *to, int64_t number);
+/* Read a number of that many decimal digits, 18 at most; -1: there are other characters. */
+int64_t hf_read_digits(const char *text, size_t count);
 
 /* A number that this process has not had before; and one for the calling thread. */
 int64_t hf_next_serial(void);

@@ -42,7 +42,7 @@ struct hf_client {
     bool tells_trouble;    /* on the completion queue */
     bool closed;           /* calls are refused */
     bool swept;            /* and the close collects everything: waiting threads return */
-    unsigned char random[1024];
+    unsigned char random[256];
     size_t random_left;
     hf_listener listener;
     hf_links links;

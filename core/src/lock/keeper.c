@@ -20,7 +20,7 @@ typedef struct poll_set {
 static void watch_link(hf_link *link, struct pollfd fds[2]) {
     fds[0] = fds[1] = (struct pollfd){.fd = -1};
     if (link->commands != NULL) {
-        fds[0].fd = hf_connection_fd(link->commands);
+        fds[0].fd = link->commands->socket.fd;
         fds[0].events = hf_connection_events(link->commands);
     }
     link->watching = link->reader == NULL &&
@@ -31,7 +31,7 @@ static void watch_link(hf_link *link, struct pollfd fds[2]) {
     if (!link->watching && link->subscribed > 0)
         fds[1].events &= ~POLLIN;
     if (fds[1].events != 0)
-        fds[1].fd = hf_connection_fd(link->subscription);
+        fds[1].fd = link->subscription->socket.fd;
 }
 
 /* Make room for `count` entries, or fewer without memory. */

@@ -152,8 +152,8 @@ static hf_status log_in(hf_client *master, hf_request *request, redisReply **rep
         hf_discovery_connect(master->transport->discovery, 0, HF_NO_DEADLINE, &connection);
     (void)request;
     if (status == HF_OK)
-        status = hf_connection_ask(connection, hf_client_patience(master), reply, 1,
-                                   (const char *[]){"INFO"});
+        status = hf_connection_ask(connection, hf_client_patience(master), 1,
+                                   &(const hf_words){1, {"INFO"}}, reply);
     hf_connection_close(connection);
     return status;
 }

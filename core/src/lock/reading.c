@@ -86,7 +86,7 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
 static hf_status sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool interruptible,
                           bool *listens, bool *readable) {
     struct pollfd fds[3] = {{.fd = op->bell->event.fd, .events = POLLIN},
-                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN},
+                            {.fd = heard != NULL ? heard->socket.fd : -1, .events = POLLIN},
                             {.fd = hf_brake_fd(), .events = POLLIN}};
     op->polling = true;
     hf_client_unlock(hf_op_client(op));

@@ -62,7 +62,8 @@ static bool insist(hf_client *client, hf_task *task, int64_t ms) {
 /* ------------------------------------------------------------------ Kicks */
 
 static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
-    if (status == HF_OK && hf_reply_kick_again(reply))
+    hf_look look;
+    if (status == HF_OK && hf_reply_acquire(reply, &look, NULL, 0) && look.ttl_ms == HF_TTL_MORE)
         hf_kick_locked(hf_task_client(task), task->names);
 }
 

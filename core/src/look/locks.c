@@ -160,7 +160,7 @@ static hf_status refresh(hf_locks *locks) {
 
 static hf_status ping(hf_client *master, hf_request *request, redisReply **reply) {
     (void)request;
-    return hf_node_ask(master, 0, NULL, reply, 1, (const char *[]){"PING"});
+    return hf_node_ask(master, 0, NULL, &(const hf_words){1, {"PING"}}, reply);
 }
 
 /* The client of one master: of several, the first that answers. */

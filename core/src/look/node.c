@@ -5,8 +5,8 @@
 #include "lock/undo.h"
 #include "net/pool.h"
 
-hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **reply_out, int count,
-                      const char **words) {
+hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *words,
+                      redisReply **reply_out) {
     hf_transport *transport = client->transport;
     int64_t deadline = hf_client_patience(client);
     int64_t now = hf_now();
@@ -20,8 +20,7 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
         if (status != HF_OK)
             break;
         int64_t patience = hf_after(now, transport->command_ms);
-        status =
-            hf_connection_ask(connection, hf_earlier(patience, deadline), reply_out, count, words);
+        status = hf_connection_ask(connection, hf_earlier(patience, deadline), 1, words, reply_out);
         if (shown != NULL)
             snprintf(shown, HF_SHOWN_MAX, "%s", connection->shown);
         hf_pool_give(transport->pool, connection, status == HF_OK);

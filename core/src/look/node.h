@@ -9,8 +9,8 @@
  * error is an answer too. The caller frees the reply. shown: the server's address, with room for
  * HF_SHOWN_MAX; or NULL. */
 #define HF_SHOWN_MAX 128
-hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **reply_out, int count,
-                      const char **words);
+hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *words,
+                      redisReply **reply_out);
 
 /*
  * All requests, HF_NODE_MOST at most, in one write, whatever slots the node serves. They must only

@@ -14,9 +14,9 @@
 /* ------------------------------------------------------------------ Ping */
 
 /* An answer of the server's, or the status of its error. */
-static hf_status ask(hf_client *client, int node, char *shown, redisReply **reply, int count,
-                     const char **words) {
-    hf_status status = hf_node_ask(client, node, shown, reply, count, words);
+static hf_status ask(hf_client *client, int node, char *shown, const hf_words *words,
+                     redisReply **reply) {
+    hf_status status = hf_node_ask(client, node, shown, words, reply);
     if (status != HF_OK || (*reply)->type != REDIS_REPLY_ERROR)
         return status;
     hf_transport_error(client->transport, shown, (*reply)->str, &status);
@@ -47,7 +47,7 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
         node = hf_node_next(client->transport, node);
         if (node < 0)
             break;
-        status = ask(client, node, shown, &reply, 1, (const char *[]){"PING"});
+        status = ask(client, node, shown, &(const hf_words){1, {"PING"}}, &reply);
         freeReplyObject(reply);
     }
     if (servers_out != NULL)
@@ -97,8 +97,8 @@ static int64_t number_of(const survey *of, const char *name) {
 static const char *setting(survey *of, const char *name, char to[64]) {
     redisReply *reply;
     *to = '\0';
-    hf_status status =
-        ask(of->client, of->node, of->server, &reply, 3, (const char *[]){"CONFIG", "GET", name});
+    hf_status status = ask(of->client, of->node, of->server,
+                           &(const hf_words){3, {"CONFIG", "GET", name}}, &reply);
     if (status != HF_OK)
         return to;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
@@ -244,8 +244,8 @@ static void look_at_run(survey *of) {
 static hf_status look_at_list(survey *of) {
     redisReply *reply;
     const char *own = of->members->list;
-    hf_status status =
-        ask(of->client, of->node, of->server, &reply, 2, (const char *[]){"GET", HF_MEMBERS_KEY});
+    hf_status status = ask(of->client, of->node, of->server,
+                           &(const hf_words){2, {"GET", HF_MEMBERS_KEY}}, &reply);
     if (status != HF_OK)
         return status;
     if (reply->type != REDIS_REPLY_STRING)
@@ -264,7 +264,7 @@ static hf_status look_at_list(survey *of) {
 
 static hf_status look_at_info(survey *of) {
     hf_status status =
-        ask(of->client, of->node, of->server, &of->info, 1, (const char *[]){"INFO"});
+        ask(of->client, of->node, of->server, &(const hf_words){1, {"INFO"}}, &of->info);
     if (refused(status)) {
         find(of, HF_FINDING_NOTE, "version",
              "the user may not use INFO, which tells version, eviction, persistence and replicas");
@@ -315,7 +315,8 @@ static void look_at_timeouts(survey *of) {
 static hf_status look_at_clock(survey *of) {
     redisReply *reply;
     int64_t before = hf_wall_us();
-    hf_status status = ask(of->client, of->node, of->server, &reply, 1, (const char *[]){"TIME"});
+    hf_status status =
+        ask(of->client, of->node, of->server, &(const hf_words){1, {"TIME"}}, &reply);
     int64_t after = hf_wall_us();
     if (refused(status)) {
         find(of, HF_FINDING_WARNING, "clock", "the user may not use TIME, which every lock needs");

@@ -52,15 +52,8 @@ static hf_status take(char **text_out, const char *from, size_t length, const ch
 
 /* Return the number of the decimal digits; -1: there are other characters, or it is above max. */
 static int read_number(const char *from, size_t length, int max) {
-    int value = 0;
-    if (length == 0 || length > 9)
-        return -1;
-    for (size_t i = 0; i < length; i++) {
-        if (from[i] < '0' || from[i] > '9')
-            return -1;
-        value = 10 * value + (from[i] - '0');
-    }
-    return value <= max ? value : -1;
+    int64_t value = 0 < length && length <= 9 ? hf_read_digits(from, length) : -1;
+    return value <= max ? (int)value : -1;
 }
 
 static bool is(const char *word, size_t length, const char *text) {
@@ -239,7 +232,7 @@ static hf_status parse_query(const char *query, hf_address *address, const char 
     return HF_OK;
 }
 
-/* host[:port], [v6]:port */
+/* host[:port], [v6]:port; the place is all zeros before. */
 static hf_status parse_host(const char *from, size_t length, int usual, hf_place *place) {
     const char *end = from + length, *host = from, *host_end, *port = NULL;
     if (length > 0 && *from == '[') {
@@ -264,10 +257,7 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
     place->port = port != NULL ? read_number(port, (size_t)(end - port), 65535) : usual;
     if (place->port <= 0)
         return hf_fail(HF_EINVAL, "malformed URL: the port must be 1 to 65535");
-    hf_status status = take(&place->host, host, (size_t)(host_end - host), "the host");
-    if (status != HF_OK)
-        free(place->host);
-    return status;
+    return take(&place->host, host, (size_t)(host_end - host), "the host");
 }
 
 /* Each master must be another server, and a majority of them must be more than one. */
@@ -287,30 +277,21 @@ static hf_status check_masters(const hf_address *address) {
 
 /* One host, or several separated by commas. */
 static hf_status parse_hosts(const char *from, const char *end, hf_address *address) {
-    hf_place place;
-    hf_status status;
-    if (address->kind == HF_SERVER) {
-        status = parse_host(from, (size_t)(end - from), 6379, &place);
-        if (status == HF_OK) {
-            address->host = place.host;
-            address->port = place.port;
-        }
-        return status;
-    }
+    if (address->kind == HF_SERVER)
+        return parse_host(from, (size_t)(end - from), 6379, &address->place);
     for (;;) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
         const char *stop = comma != NULL ? comma : end;
         hf_place *places = realloc(address->places, (address->place_count + 1) * sizeof *places);
         if (places == NULL)
             return hf_fail(HF_ENOMEM, "no memory");
+        hf_place *place = &places[address->place_count++];
+        *place = (hf_place){0};
         address->places = places;
-        status = parse_host(from, (size_t)(stop - from),
-                            address->kind == HF_SENTINEL ? 26379 : 6379, &place);
-        if (status != HF_OK)
+        hf_status status = parse_host(from, (size_t)(stop - from),
+                                      address->kind == HF_SENTINEL ? 26379 : 6379, place);
+        if (status != HF_OK || comma == NULL)
             return status;
-        places[address->place_count++] = place;
-        if (comma == NULL)
-            return HF_OK;
         from = comma + 1;
     }
 }
@@ -400,9 +381,9 @@ static char *show(const hf_address *address, const char *scheme) {
     hf_bytes_init(&text);
     hf_bytes_add(&text, scheme, strlen(scheme));
     hf_bytes_add(&text, "://", 3);
-    hf_place one = {address->host, address->port};
-    const hf_place *places = address->host != NULL ? &one : address->places;
-    size_t count = address->host != NULL ? 1 : address->place_count;
+    bool one = address->place.host != NULL;
+    const hf_place *places = one ? &address->place : address->places;
+    size_t count = one ? 1 : address->place_count;
     for (size_t i = 0; i < count; i++) {
         bool v6 = strchr(places[i].host, ':') != NULL;
         hf_bytes_add(&text, ",", i > 0);
@@ -413,7 +394,7 @@ static char *show(const hf_address *address, const char *scheme) {
     }
     if (address->path != NULL)
         hf_bytes_add(&text, address->path, strlen(address->path));
-    if (address->service != NULL && address->host == NULL) {
+    if (address->service != NULL && !one) {
         hf_bytes_add(&text, "/", 1);
         hf_bytes_add(&text, address->service, strlen(address->service));
     }
@@ -481,11 +462,9 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
 
 hf_status hf_address_pick(hf_address *address, size_t at) {
     for (size_t i = 0; i < address->place_count; i++)
-        if (i == at)
-            address->host = address->places[i].host;
-        else
+        if (i != at)
             free(address->places[i].host);
-    address->port = address->places[at].port;
+    address->place = address->places[at];
     free(address->places);
     free(address->shown);
     address->places = NULL;
@@ -506,7 +485,7 @@ void hf_address_free(hf_address *address) {
     for (size_t i = 0; i < address->place_count; i++)
         free(address->places[i].host);
     free(address->places);
-    free(address->host);
+    free(address->place.host);
     free(address->path);
     free(address->service);
     free(address->user);
@@ -521,17 +500,15 @@ void hf_address_free(hf_address *address) {
     memset(address, 0, sizeof *address);
 }
 
-hf_status hf_address_make(const hf_address *original, const char *host, int port,
-                          hf_address *address) {
+hf_status hf_address_make(const hf_address *original, const hf_place *place, hf_address *address) {
     *address = *original;
     address->kind = HF_SERVER;
     address->places = NULL;
     address->place_count = 0;
     address->path = NULL;
-    address->port = port;
-    address->host = strdup(host);
+    address->place = (hf_place){strdup(place->host), place->port};
     address->shown =
-        address->host != NULL ? show(address, original->tls ? "rediss" : "redis") : NULL;
+        address->place.host != NULL ? show(address, original->tls ? "rediss" : "redis") : NULL;
     if (address->shown != NULL)
         return HF_OK;
     hf_address_unmake(address);
@@ -539,7 +516,7 @@ hf_status hf_address_make(const hf_address *original, const char *host, int port
 }
 
 void hf_address_unmake(hf_address *address) {
-    free(address->host);
+    free(address->place.host);
     free(address->shown);
     memset(address, 0, sizeof *address);
 }

@@ -11,8 +11,7 @@ typedef struct hf_place {
 
 typedef struct hf_address {
     enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER, HF_QUORUM } kind;
-    char *host; /* of a server over TCP, or NULL */
-    int port;
+    hf_place place;   /* of a server over TCP; else its host is NULL */
     char *path;       /* of a server's unix socket, or NULL */
     hf_place *places; /* of sentinels, of a cluster's nodes, or of a quorum's masters */
     size_t place_count;
@@ -52,8 +51,7 @@ hf_status hf_address_pick(hf_address *address, size_t at);
 
 /* The same log-in and TLS at another place. The address borrows from the original, which must
  * outlive it; hf_address_unmake() frees the rest. */
-hf_status hf_address_make(const hf_address *original, const char *host, int port,
-                          hf_address *address);
+hf_status hf_address_make(const hf_address *original, const hf_place *place, hf_address *address);
 void hf_address_unmake(hf_address *address);
 
 /* Read the current password. *secret_out: free it with hf_secret_free(); NULL: there is no

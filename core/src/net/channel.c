@@ -63,22 +63,11 @@ static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *
     hf_channel *channel = name->failed ? NULL : calloc(1, sizeof *channel + name->length + 1);
     if (channel == NULL)
         return NULL;
-    channel->slot = slot;
     channel->length = name->length;
     memcpy(channel->name, name->data, name->length);
     hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name->data, name->length));
     hf_link *link = hf_link_of(links, slot);
     put_channel(channel, link, &link->unasked);
-    return channel;
-}
-
-/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
- * permission for a lock that it waits for. */
-static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
-    if (channel != NULL && channel->names != names) {
-        hf_names_drop(channel->names);
-        channel->names = hf_names_keep(names);
-    }
     return channel;
 }
 
@@ -98,8 +87,15 @@ static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make)
     return channel;
 }
 
+/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
+ * permission for a lock that it waits for. */
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
-    return comes_from(channel_of(links, names, true), names);
+    hf_channel *channel = channel_of(links, names, true);
+    if (channel != NULL && channel->names != names) {
+        hf_names_drop(channel->names);
+        channel->names = hf_names_keep(names);
+    }
+    return channel;
 }
 
 static void destroy_channel(hf_channel *channel) {
@@ -286,7 +282,7 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
     hf_discovery_redirect(links->discovery, link->node, text);
     HF_EACH(at, &link->asked) {
         hf_channel *channel = CHANNEL_OF(at);
-        if (channel->slot == slot && !channel->subscribed)
+        if (channel->names->slot == slot && !channel->subscribed)
             ask_again(links, channel);
     }
 }
@@ -510,7 +506,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
 static void move_channels(hf_links *links, hf_link *link, hf_list *channels) {
     HF_EACH(at, channels) {
         hf_channel *channel = CHANNEL_OF(at);
-        hf_link *to = hf_link_of(links, channel->slot);
+        hf_link *to = hf_link_of(links, channel->names->slot);
         if (to == link || channel == links->own)
             continue;
         take_channel(channel);

@@ -7,11 +7,10 @@
 #include "net/link.h"
 
 typedef struct hf_channel {
-    hf_item item;  /* in link->asked or link->unasked */
-    hf_link *link; /* to the server that has it */
-    unsigned slot;
+    hf_item item;    /* in link->asked or link->unasked */
+    hf_link *link;   /* to the server that has it */
     hf_list users;   /* the listener's: the local queues of its locks */
-    hf_names *names; /* of the last lock that used it: the key of the test */
+    hf_names *names; /* of the last lock that used it: its slot, and the key of the test */
     bool wanted;     /* it has waiters, or had some a short time ago */
     bool subscribed;
     unsigned epoch;     /* one more with each time that it was */

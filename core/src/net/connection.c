@@ -20,10 +20,11 @@
 /* More goes in parts, because one send(2) may wait for the socket's timeout more than once; and no
  * larger buffer is kept between two requests. */
 #define OUTPUT_PART 16384
+#define RECEIVED_PART 16384
 
-static void set_error(redisContext *redis, int type, const char *text) {
-    redis->err = type;
-    snprintf(redis->errstr, sizeof redis->errstr, "%s", text);
+static void set_error(hf_connection *connection, int type, const char *text) {
+    connection->error = type;
+    snprintf(connection->why, sizeof connection->why, "%s", text);
 }
 
 /* Set the socket's timeout to a little less than the time left: when it ends, the caller checks
@@ -54,7 +55,7 @@ static bool in_time(hf_connection *connection) {
     if (has_time(connection))
         return true;
     HF_MARK("M11");
-    set_error(connection->redis, REDIS_ERR_TIMEOUT, "no answer in time");
+    set_error(connection, REDIS_ERR_TIMEOUT, "no answer in time");
     return false;
 }
 
@@ -73,24 +74,22 @@ static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
 }
 
-/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. Our
- * functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program that
- * does not expect it, and keep a deadline that signals do not move. */
-static int moved_nothing(redisContext *redis, ssize_t count) {
-    hf_connection *connection = redis->privdata;
+/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. We read and
+ * write in place of hiredis, to raise no SIGPIPE, which would end a program that does not expect
+ * it, and to keep a deadline that signals do not move. */
+static int moved_nothing(hf_connection *connection, ssize_t count) {
     if (count == 0)
-        set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
+        set_error(connection, REDIS_ERR_EOF, "the server closed the connection");
     else if (connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     else if (!has_waited())
-        set_error(redis, REDIS_ERR_IO, hf_connection_error(connection, errno));
+        set_error(connection, REDIS_ERR_IO, hf_connection_error(connection, errno));
     else if (in_time(connection))
         return 1;
     return -1;
 }
 
-static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
-    hf_connection *connection = redis->privdata;
+static ssize_t receive(hf_connection *connection, char *buffer, size_t size) {
     /* A server that sends drop by drop must not put the deadline off, but the rest may be here. */
     bool late = connection->received > 0 && !connection->driven && !has_time(connection);
     if (HF_UNUSUAL("receives a part") && size > 3)
@@ -99,7 +98,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size, how)
                                                 : recv(connection->socket.fd, buffer, size, how);
         if (count > 0 && is_tls_alert(connection, buffer)) {
-            set_error(redis, REDIS_ERR_PROTOCOL,
+            set_error(connection, REDIS_ERR_PROTOCOL,
                       "it speaks TLS, so the URL must begin with rediss");
             return -1;
         }
@@ -108,7 +107,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
             connection->received += (size_t)count;
             if (connection->received <= REPLY_BYTES_MAX + (connection->fetches ? HF_RESULT_MAX : 0))
                 return count;
-            set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
+            set_error(connection, REDIS_ERR_PROTOCOL, "the answer is too long");
             return -1;
         }
         /* The thread may have stood still until its time was up, while the answer arrived. */
@@ -117,7 +116,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
             how = MSG_DONTWAIT;
             continue;
         }
-        int next = moved_nothing(redis, count);
+        int next = moved_nothing(connection, count);
         if (next <= 0)
             return next;
     }
@@ -177,42 +176,34 @@ ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, s
 /* Send what is queued; a driven connection: as much as the socket takes. False: the connection has
  * failed. */
 static bool transmit(hf_connection *connection) {
-    redisContext *redis = connection->redis;
     hf_bytes *output = &connection->output;
     bool slow = !connection->driven && output->length > OUTPUT_PART;
-    while (connection->sent < output->length) {
-        const char *from = output->data + connection->sent;
-        size_t part = output->length - connection->sent;
+    size_t sent = 0;
+    while (sent < output->length) {
+        const char *from = output->data + sent;
+        size_t part = output->length - sent;
         if (slow && part > OUTPUT_PART)
             part = OUTPUT_PART;
         if (HF_UNUSUAL("sends a part") && part > 1)
             part /= 2;
         ssize_t count = hf_connection_send(connection, from, part);
         if (count > 0) {
-            connection->sent += (size_t)count;
+            sent += (size_t)count;
             if (slow && !in_time(connection))
                 return false;
             continue;
         }
-        int next = moved_nothing(redis, count);
+        int next = moved_nothing(connection, count);
         if (next < 0)
             return false;
         if (next == 0)
             break;
     }
-    output->length -= connection->sent;
-    memmove(output->data, output->data + connection->sent, output->length);
-    connection->sent = 0;
+    output->length -= sent;
+    memmove(output->data, output->data + sent, output->length);
     if (output->length == 0 && output->capacity > OUTPUT_PART)
         hf_bytes_free(output);
     return true;
-}
-
-/* Free hiredis's part, and leave the socket open. */
-static void free_redis(redisContext *redis) {
-    if (redis != NULL)
-        redis->fd = REDIS_INVALID_FD;
-    redisFree(redis);
 }
 
 void hf_connection_close(hf_connection *connection) {
@@ -220,7 +211,7 @@ void hf_connection_close(hf_connection *connection) {
         return;
     hf_tls_end(connection->tls);
     hf_socket_close(&connection->socket);
-    free_redis(connection->redis);
+    redisReaderFree(connection->reader);
     hf_bytes_free(&connection->output);
     free(connection);
 }
@@ -232,7 +223,7 @@ bool hf_connection_stale(const hf_connection *connection) {
 }
 
 bool hf_connection_unasked(const hf_connection *connection) {
-    return connection->redis->reader->pos < connection->redis->reader->len;
+    return connection->reader->pos < connection->reader->len;
 }
 
 bool hf_texts_miss(hf_texts *texts, const hf_script *script) {
@@ -258,9 +249,7 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
     return !output->failed && !request->encoded.failed;
 }
 
-int hf_connection_fd(const hf_connection *connection) { return connection->socket.fd; }
-
-bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths) {
     hf_encode_words(&connection->output, count, words, lengths);
     return !connection->output.failed;
@@ -279,8 +268,10 @@ static const char *advice(const hf_connection *connection, int error) {
     return "";
 }
 
-/* hiredis's error as a status. */
-static hf_status trouble(const hf_connection *connection, int error, const char *text) {
+/* The error as a status. */
+static hf_status trouble(const hf_connection *connection) {
+    const char *text = connection->why;
+    int error = connection->error;
     if (connection->too_deep) /* hiredis takes it for a lack of memory */
         error = REDIS_ERR_PROTOCOL, text = "the answer is nested too deep";
     switch (error) {
@@ -313,21 +304,26 @@ static redisReply *read_small(const char *from, const char *end) {
     return create_string(&string, (char *)from, (size_t)value);
 }
 
+/* Pass the bytes on to hiredis. False: it failed. */
+static bool feed(hf_connection *connection, const char *bytes, size_t count) {
+    redisReader *reader = connection->reader;
+    if (redisReaderFeed(reader, bytes, count) == REDIS_OK)
+        return true;
+    set_error(connection, reader->err, reader->errstr);
+    return false;
+}
+
 /* hiredis reads each answer. But most are read here, in a tenth of the instructions
  * (docs/performance.md), and any other answer goes to hiredis. False: it failed. */
 static bool read_first(hf_connection *connection, void **reply_out) {
-    redisContext *redis = connection->redis;
     char bytes[128];
     if (connection->unheeded > 0 || hf_connection_unasked(connection))
         return true;
-    ssize_t count = receive(redis, bytes, sizeof bytes);
+    ssize_t count = receive(connection, bytes, sizeof bytes);
     if (count <= 0)
         return false;
     *reply_out = read_small(bytes, bytes + count);
-    if (*reply_out != NULL || redisReaderFeed(redis->reader, bytes, (size_t)count) == REDIS_OK)
-        return true;
-    set_error(redis, REDIS_ERR_OOM, "no memory");
-    return false;
+    return *reply_out != NULL || feed(connection, bytes, (size_t)count);
 }
 
 hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t deadline,
@@ -341,7 +337,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
     bool told = connection->tls == NULL && !connection->heard;
     hf_status status = HF_OK;
     if ((!transmit(connection) && !told) || !read_first(connection, &reply))
-        status = trouble(connection, connection->redis->err, connection->redis->errstr);
+        status = trouble(connection);
     *reply_out = reply;
     while (status == HF_OK && *reply_out == NULL) {
         status = hf_connection_next(connection, reply_out);
@@ -353,34 +349,41 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
 
 /* --------------------------------------------------------------- Opening */
 
-hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
-                            int count, const char **words) {
-    *reply_out = NULL;
-    if (!hf_connection_append_words(connection, count, words, NULL))
-        return hf_fail(HF_ENOMEM, "no memory");
-    return hf_connection_exchange(connection, hf_now(), deadline, reply_out);
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, size_t count,
+                            const hf_words *commands, redisReply **replies) {
+    hf_status status = HF_OK;
+    memset(replies, 0, count * sizeof *replies);
+    for (size_t i = 0; i < count; i++)
+        if (commands[i].count > 0 &&
+            !hf_connection_append_words(connection, commands[i].count, commands[i].words, NULL))
+            return hf_fail(HF_ENOMEM, "no memory");
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        if (commands[i].count > 0)
+            status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
+    return status;
 }
 
-/* Let hiredis read and parse with our functions; we write by ourselves. False: no memory. */
-static bool hook(hf_connection *connection) {
-    redisContext *redis = redisConnectFd(connection->socket.fd);
-    if (redis == NULL || redis->err != 0) {
-        free_redis(redis);
-        return false;
+void hf_replies_free(redisReply **replies, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        freeReplyObject(replies[i]);
+        replies[i] = NULL;
     }
-    connection->functions = *redis->funcs;
-    connection->functions.read = receive;
-    redis->funcs = &connection->functions;
-    redis->privdata = connection;
-    connection->objects = *redis->reader->fn;
+}
+
+/* Let hiredis make its objects with our functions. False: no memory. */
+static bool hook(hf_connection *connection) {
+    redisReader *reader = redisReaderCreate();
+    if (reader == NULL)
+        return false;
+    connection->objects = *reader->fn;
     connection->create_array = connection->objects.createArray;
     connection->objects.createArray = create_array;
     connection->objects.createString = create_string;
     connection->objects.createInteger = create_integer;
-    redis->reader->fn = &connection->objects;
-    redis->reader->privdata = connection;
-    redis->reader->maxelements = HF_REPLY_PARTS_MAX;
-    connection->redis = redis;
+    reader->fn = &connection->objects;
+    reader->privdata = connection;
+    reader->maxelements = HF_REPLY_PARTS_MAX;
+    connection->reader = reader;
     return true;
 }
 
@@ -422,27 +425,28 @@ short hf_connection_events(const hf_connection *connection) {
 }
 
 hf_status hf_connection_receive(hf_connection *connection) {
-    redisContext *redis = connection->redis;
-    do {
-        if (redisBufferRead(redis) != REDIS_OK)
-            return trouble(connection, redis->err, redis->errstr);
+    char bytes[RECEIVED_PART];
+    do { /* a connection that has failed stays so */
+        ssize_t count = connection->error == 0 ? receive(connection, bytes, sizeof bytes) : -1;
+        if (count < 0 || !feed(connection, bytes, (size_t)count))
+            return trouble(connection);
     } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
 
 hf_status hf_connection_drive(hf_connection *connection) {
-    redisContext *redis = connection->redis;
-    return transmit(connection) ? hf_connection_receive(connection)
-                                : trouble(connection, redis->err, redis->errstr);
+    return transmit(connection) ? hf_connection_receive(connection) : trouble(connection);
 }
 
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) {
+    redisReader *reader = connection->reader;
     for (;;) {
         void *reply = NULL;
         *reply_out = NULL;
-        if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return trouble(connection, connection->redis->reader->err,
-                           connection->redis->reader->errstr);
+        if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+            set_error(connection, reader->err, reader->errstr);
+            return trouble(connection);
+        }
         if (reply != NULL)
             connection->received = 0;
         if (reply == NULL || connection->unheeded == 0) {

@@ -1,4 +1,4 @@
-/* One connection to one server: reach it, send, receive. Over hiredis. */
+/* One connection to one server: reach it, send, receive. hiredis reads the answers. */
 #ifndef HF_CONNECTION_H
 #define HF_CONNECTION_H
 
@@ -32,11 +32,11 @@ typedef struct hf_joint {
 
 typedef struct hf_connection {
     hf_socket socket;
-    redisContext *redis;
+    redisReader *reader;
+    int error;                         /* hiredis's number of what has failed, or 0; */
+    char why[128];                     /* and the reason */
     hf_tls_session *tls;               /* or NULL */
     hf_bytes output;                   /* commands, as they are sent */
-    size_t sent;                       /* how many bytes of it */
-    redisContextFuncs functions;       /* hiredis's, but for reading */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
     bool too_deep;          /* the current answer is */
@@ -45,19 +45,18 @@ typedef struct hf_connection {
     unsigned users;         /* calls that the pool gave it to */
     bool broken;            /* the last of them closes it */
     hf_joint joint;
-    int node;            /* the node that it leads to, in a pool */
-    unsigned version;    /* of that node */
-    unsigned current_at; /* the last change of the discovery when that was the newest one */
-    int64_t used_at;     /* when the last exchange began */
-    int64_t deadline;    /* of the read or write that is under way */
-    int64_t timeout_ms;  /* the socket's timeout */
-    size_t received;     /* bytes of the reply that is being read */
-    bool fetches;        /* some request of it may be answered with a result */
-    bool local;          /* over a path of this machine */
-    bool heard;          /* the server has sent something */
-    bool driven;         /* it waits in no read and no write, but its users in poll(2) */
-    int unheeded;        /* how many of the next answers no call waits for */
-    char shown[128];     /* the address, for messages */
+    int node;           /* the node that it leads to, in a pool */
+    unsigned version;   /* of that node */
+    int64_t used_at;    /* when the last exchange began */
+    int64_t deadline;   /* of the read or write that is under way */
+    int64_t timeout_ms; /* the socket's timeout */
+    size_t received;    /* bytes of the reply that is being read */
+    bool fetches;       /* some request of it may be answered with a result */
+    bool local;         /* over a path of this machine */
+    bool heard;         /* the server has sent something */
+    bool driven;        /* it waits in no read and no write, but its users in poll(2) */
+    int unheeded;       /* how many of the next answers no call waits for */
+    char shown[128];    /* the address, for messages */
 } hf_connection;
 
 /* No array in an answer has more parts: hiredis makes room for all announced parts before
@@ -67,9 +66,16 @@ typedef struct hf_connection {
 /* Connect. */
 hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_t deadline,
                             hf_connection **connection_out);
-/* Send one command of a few words, and read its reply. */
-hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
-                            int count, const char **words);
+/* A command; without words it is not sent. */
+typedef struct hf_words {
+    int count;
+    const char *words[4];
+} hf_words;
+/* Send the commands in one write, and read their replies, of which some may be there after a
+ * failure, too: for hf_replies_free(). */
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, size_t count,
+                            const hf_words *commands, redisReply **replies);
+void hf_replies_free(redisReply **replies, size_t count);
 void hf_connection_close(hf_connection *connection);
 
 /* Did the server close it, or is there something to read? While it was idle nothing was asked. */
@@ -78,12 +84,9 @@ bool hf_connection_stale(const hf_connection *connection);
 /* Did the server send more than the last answer? The rest would be taken for the next answer. */
 bool hf_connection_unasked(const hf_connection *connection);
 
-/* The descriptor for poll(2). */
-int hf_connection_fd(const hf_connection *connection);
-
 /* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
  * NULL if each ends with a NUL. False: no memory, and the connection must be closed. */
-bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths);
 /* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */
 enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };

@@ -29,7 +29,7 @@ static int64_t longest_wait(const hf_outcome *outcome) {
 
 /* Later, wherever it is served then: in a cluster perhaps by another node. */
 static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
-    bool waits = outcome->met == HF_MET_ERROR && outcome->after == HF_AFTER_WAIT;
+    bool waits = outcome->after == HF_AFTER_WAIT;
     course->asking = false;
     course->redirections = 0; /* a circle leads nowhere else */
     hf_step step = after_pause(course, waits ? longest_wait(outcome) : PAUSE_MAX_MS);
@@ -71,7 +71,7 @@ static hf_step splits(hf_course *course) {
     return step;
 }
 
-static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
+static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
     switch (outcome->after) {
     case HF_AFTER_LOAD:
         if (course->whole)
@@ -89,6 +89,11 @@ static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
     case HF_AFTER_WAIT:
         HF_MARK("H9");
         break;
+    case HF_AFTER_NOBODY:
+        break;
+    case HF_AFTER_SILENCE:
+        course->doubtful = true;
+        return leave(course, outcome);
     default:
         return outcome->insists ? (hf_step){.what = HF_STEP_AGAIN, .pause_ms = INSIST_MS}
                                 : (hf_step){.what = HF_STEP_FAIL};
@@ -96,28 +101,15 @@ static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
     return later_anywhere(course, outcome);
 }
 
-static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
-    switch (outcome->met) {
-    case HF_MET_NOBODY:
-        return later_anywhere(course, outcome);
-    case HF_MET_SILENCE:
-        course->doubtful = true;
-        return leave(course, outcome);
-    default:
-        return after_error(course, outcome);
-    }
-}
-
 /* Did the only node that can serve it refuse it? */
 static bool stays(const hf_outcome *outcome) {
-    return outcome->pinned && outcome->clustered && outcome->met == HF_MET_ERROR &&
-           outcome->after != HF_AFTER_LOAD;
+    bool refused = outcome->after != HF_AFTER_LOAD && outcome->after < HF_AFTER_NOBODY;
+    return outcome->pinned && outcome->clustered && refused;
 }
 
 /* A closing client still follows redirections: the server is well. */
 static bool may_go_on(const hf_outcome *outcome, const hf_step *step) {
-    bool follows = outcome->met == HF_MET_ERROR &&
-                   (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;
+    bool follows = (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;
     return follows || !outcome->hurried;
 }
 
@@ -132,8 +124,7 @@ hf_step hf_course_next(hf_course *course, const hf_outcome *outcome) {
         return step;
     bool barred = stays(outcome) || !may_go_on(outcome, &step), timely = has_time(outcome, &step);
     /* The error only asked for the script's text. */
-    step.late =
-        !barred && !timely && outcome->met == HF_MET_ERROR && outcome->after == HF_AFTER_LOAD;
+    step.late = !barred && !timely && outcome->after == HF_AFTER_LOAD;
     if (barred || !timely)
         step.what = HF_STEP_FAIL;
     return step;

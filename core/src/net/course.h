@@ -21,13 +21,8 @@ typedef struct hf_course {
 
 /* The outcome of the last attempt. */
 typedef struct hf_outcome {
-    enum {
-        HF_MET_ERROR,  /* the server answered an error: see `after` and `to` */
-        HF_MET_NOBODY, /* it was not sent: no connection */
-        HF_MET_SILENCE /* it was sent, and the connection is dead or a former master's */
-    } met;
-    hf_after_error after; /* of hf_error_class() */
-    int to;               /* where MOVED or ASK leads; -1: not known */
+    hf_after_error after;
+    int to; /* where MOVED or ASK leads; -1: not known */
     bool clustered;
     bool hurried; /* the client is closed: no more pauses */
     bool insists; /* it asks again even if the server refuses it */

@@ -30,23 +30,17 @@
 
 #define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
 
-typedef struct place_of_node {
-    char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet */
-    int port;
-    unsigned version, map_version;
-    bool failed; /* since the last good connection */
-} place_of_node;
-
 struct hf_discovery {
     hf_address address;
     hf_tls *tls; /* or NULL */
     int64_t connect_ms;
     unsigned generation; /* of the process that opened the client */
     pthread_mutex_t mutex;
-    int references;       /* the client's, and those of threads */
-    hf_map *map;          /* of a cluster, or NULL */
-    place_of_node *nodes; /* the nodes of the map, or the one */
-    unsigned change;
+    int references;           /* the client's, and those of threads */
+    hf_map *map;              /* of a cluster; or NULL, and the one node: */
+    char peer[PEER_SIZE];     /* its IP address when last reached; "": not yet, */
+    int port;                 /* and its port */
+    unsigned change;          /* the version, too, of the one node */
     bool looking;             /* the thread of run_look() runs */
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
@@ -115,23 +109,17 @@ bool hf_discovery_serves(hf_discovery *discovery, int node) {
     return discovery->map == NULL || discovery->map->owned[node] > 0;
 }
 
-unsigned hf_discovery_version(hf_discovery *discovery, int node) {
-    HF_HOLDING(&discovery->mutex);
-    return discovery->nodes[node].version;
+unsigned hf_discovery_version(const hf_discovery *discovery, int node) {
+    return discovery->map != NULL
+               ? __atomic_load_n(&discovery->map->versions[node], __ATOMIC_ACQUIRE)
+               : hf_discovery_change(discovery);
 }
 
-bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
-    /* Every new version is a change, and the mutex is needed only after one. */
-    unsigned change = hf_discovery_change(discovery);
-    if (__atomic_load_n(&connection->current_at, __ATOMIC_RELAXED) == change)
-        return true;
-    bool current = connection->version == hf_discovery_version(discovery, connection->node);
-    if (current)
-        __atomic_store_n(&connection->current_at, change, __ATOMIC_RELAXED); /* users may be many */
-    return current;
+bool hf_discovery_current(const hf_discovery *discovery, const hf_connection *connection) {
+    return connection->version == hf_discovery_version(discovery, connection->node);
 }
 
-bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection) {
+bool hf_discovery_replaced(const hf_discovery *discovery, const hf_connection *connection) {
     return discovery->address.kind == HF_SENTINEL && !hf_discovery_current(discovery, connection);
 }
 
@@ -147,39 +135,31 @@ void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t cap
 
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity) {
     HF_HOLDING(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[0];
-    bool six = strchr(node->peer, ':') != NULL;
-    snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", node->peer, six ? "]" : "", node->port);
+    bool six = strchr(discovery->peer, ':') != NULL;
+    snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", discovery->peer, six ? "]" : "",
+             discovery->port);
 }
 
 void hf_discovery_doubt(hf_discovery *discovery, int node) {
     HF_HOLDING(&discovery->mutex);
-    discovery->nodes[node].failed = true;
+    if (discovery->map != NULL)
+        discovery->map->failed[node] = true;
 }
 
-/* Report a change of the map. With the mutex held. */
-static void settle_map(hf_discovery *discovery, unsigned before) {
-    const hf_map *map = discovery->map;
-    bool changed = map->change != before;
-    for (size_t i = 0; i < map->count; i++) {
-        place_of_node *node = &discovery->nodes[i];
-        if (node->map_version == map->versions[i])
-            continue;
-        *node = (place_of_node){.version = node->version + 1, .map_version = map->versions[i]};
-        changed = true;
-    }
-    if (changed) {
-        note_change(discovery);
-        wake(discovery);
-    }
+/* Report the change of the map since then. False: there is none. With the mutex held. */
+static bool tell_map(hf_discovery *discovery, unsigned before) {
+    if (discovery->map->change == before)
+        return false;
+    note_change(discovery);
+    wake(discovery);
+    return true;
 }
 
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
     pthread_mutex_lock(&discovery->mutex);
     unsigned before = discovery->map->change;
     int to = hf_map_redirect(discovery->map, node, text);
-    bool moved = discovery->map->change != before;
-    settle_map(discovery, before);
+    bool moved = tell_map(discovery, before) && *text == 'M'; /* an ASK may name a new node */
     pthread_mutex_unlock(&discovery->mutex);
     if (moved || to < 0)
         hf_discovery_look(discovery); /* mostly more slots have moved */
@@ -192,7 +172,7 @@ static bool peer_of(const hf_connection *connection, char host[NI_MAXHOST], int 
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
     char service[NI_MAXSERV];
-    if (getpeername(hf_connection_fd(connection), (struct sockaddr *)&peer, &size) != 0 ||
+    if (getpeername(connection->socket.fd, (struct sockaddr *)&peer, &size) != 0 ||
         getnameinfo((struct sockaddr *)&peer, size, host, NI_MAXHOST, service, sizeof service,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;
@@ -216,27 +196,29 @@ static bool still_named(const char *name, const char *peer) {
     return found;
 }
 
-/* Has the connection reached another server than the node's last one? May ask a name server. */
-static bool is_other(hf_discovery *discovery, int which, const char *host, int port) {
+/* With the mutex held. */
+static bool was_reached(const hf_discovery *discovery, const char *host, int port) {
+    return strcmp(discovery->peer, host) == 0 && discovery->port == port;
+}
+
+/* Has the connection reached another server than the last one? May ask a name server. */
+static bool is_other(hf_discovery *discovery, const char *host, int port) {
     char before[PEER_SIZE];
     pthread_mutex_lock(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[which];
-    memcpy(before, node->peer, sizeof before);
-    bool same = *before == '\0' || (strcmp(before, host) == 0 && node->port == port);
+    memcpy(before, discovery->peer, sizeof before);
+    bool same = *before == '\0' || was_reached(discovery, host, port);
     pthread_mutex_unlock(&discovery->mutex);
-    if (same || discovery->map != NULL)
-        return false; /* in a cluster the map shows that */
-    return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
+    return !same && (discovery->address.kind == HF_SENTINEL ||
+                     !still_named(discovery->address.place.host, before));
 }
 
 /* NULL: no master. Without memory there is no master, too. */
-static void set_place(hf_place *place, const hf_address *master) {
+static void set_place(hf_place *place, const hf_place *master) {
     free(place->host);
-    place->host = master != NULL ? strdup(master->host) : NULL;
-    place->port = master != NULL ? master->port : 0;
+    *place = master != NULL ? (hf_place){strdup(master->host), master->port} : (hf_place){0};
 }
 
-static bool is_at(const hf_place *place, const hf_address *master) {
+static bool is_at(const hf_place *place, const hf_place *master) {
     return place->host != NULL && strcmp(place->host, master->host) == 0 &&
            place->port == master->port;
 }
@@ -247,35 +229,34 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
     int port;
-    if (address->path != NULL)
+    if (address->path != NULL || discovery->map != NULL) /* which shows its servers */
         return HF_OK;
     if (!peer_of(connection, host, &port))
         return discovery->address.kind == HF_SENTINEL
                    ? hf_fail(HF_ECONNECT, "%s ended the connection at once", address->shown)
                    : HF_OK;
-    bool other = is_other(discovery, connection->node, host, port);
+    bool other = is_other(discovery, host, port);
     HF_HOLDING(&discovery->mutex);
-    place_of_node *node = &discovery->nodes[connection->node];
-    bool late = connection->version != node->version;
-    bool same = strcmp(node->peer, host) == 0 && node->port == port;
+    bool late = connection->version != discovery->change;
+    bool replaced = late && !was_reached(discovery, host, port);
     if (!late) {
-        snprintf(node->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
-        node->port = port;
-        node->failed = false;
-        node->version += other;
+        snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
+        discovery->port = port;
         if (other)
             note_change(discovery);
     }
-    if (!late || (same && discovery->map == NULL))
-        connection->version = node->version;
-    if (discovery->address.kind == HF_SENTINEL && connection->version == node->version) {
-        set_place(&discovery->named, address); /* no thread may see the new version without it */
-        /* A watched sentinel that names another has not heard of the failover yet. */
-        if (other && !is_at(&discovery->watched, address))
-            set_place(&discovery->watched, NULL);
-    }
-    bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
-    return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
+    if (!replaced)
+        connection->version = discovery->change;
+    if (discovery->address.kind != HF_SENTINEL)
+        return HF_OK;
+    if (replaced)
+        return hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown);
+    /* No thread may see the new version without it. */
+    set_place(&discovery->named, &address->place);
+    /* A watched sentinel that names another has not heard of the failover yet. */
+    if (other && !is_at(&discovery->watched, &address->place))
+        set_place(&discovery->watched, NULL);
+    return HF_OK;
 }
 
 /* version: the node's, from before its address was looked up. */
@@ -303,9 +284,8 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
 static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
                               hf_connection **connection_out) {
     hf_address address;
-    const hf_place *place = &discovery->map->nodes[node];
     pthread_mutex_lock(&discovery->mutex);
-    hf_status status = hf_address_make(&discovery->address, place->host, place->port, &address);
+    hf_status status = hf_address_make(&discovery->address, &discovery->map->nodes[node], &address);
     pthread_mutex_unlock(&discovery->mutex);
     if (status != HF_OK)
         return status;
@@ -346,7 +326,7 @@ static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
 
 static bool is_named(hf_discovery *discovery, const hf_address *master) {
     HF_HOLDING(&discovery->mutex);
-    return is_at(&discovery->named, master);
+    return is_at(&discovery->named, &master->place);
 }
 
 /* Before any other message: this thread may have stood still since its call began. */
@@ -400,7 +380,7 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
 }
 
 /* Note the master that the watched sentinel names; NULL: no sentinel is watched. */
-static void set_watched(hf_discovery *discovery, const hf_address *master) {
+static void set_watched(hf_discovery *discovery, const hf_place *master) {
     HF_HOLDING(&discovery->mutex);
     set_place(&discovery->watched, master);
 }
@@ -414,7 +394,7 @@ static bool watched_master(hf_discovery *discovery, hf_address *master) {
     HF_HOLDING(&discovery->mutex);
     const hf_place *place = &discovery->watched;
     bool named = place->host != NULL && now < discovery->ask_all_at &&
-                 hf_address_make(&discovery->address, place->host, place->port, master) == HF_OK;
+                 hf_address_make(&discovery->address, place, master) == HF_OK;
     if (!named)
         discovery->ask_all_at = hf_after(now, ASK_ALL_MS);
     return named;
@@ -440,11 +420,11 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
     return false;
 }
 
-/* Start the thread that looks or watches, unless *runs shows that it runs, with the mutex. */
+/* Start the thread that looks, when a look is due, or that watches; unless *runs shows that it
+ * runs. Where there are sentinels no look is planned. */
 static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
     pthread_mutex_lock(&discovery->mutex);
-    bool due = runs != &discovery->looking || hf_now() >= discovery->look_at;
-    bool starts = due && !*runs && !discovery->shut;
+    bool starts = !*runs && !discovery->shut && hf_now() >= discovery->look_at;
     *runs = *runs || starts;
     pthread_mutex_unlock(&discovery->mutex);
     if (!starts || hf_discovery_detach(discovery, run, discovery))
@@ -496,7 +476,7 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (status != HF_OK)
             break;
         bool believed = believes(discovery, which, epoch);
-        set_watched(discovery, believed ? &master : NULL);
+        set_watched(discovery, believed ? &master.place : NULL);
         bool met = believed && meet_master(discovery, &master);
         hf_address_unmake(&master);
         if (!believed)
@@ -575,7 +555,8 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     else
         status = connect_at(discovery, node, version, &discovery->address, by, connection_out);
     HF_HOLDING(&discovery->mutex);
-    discovery->nodes[node].failed = discovery->nodes[node].failed || status != HF_OK;
+    if (discovery->map != NULL)
+        discovery->map->failed[node] = status != HF_OK;
     discovery->opened += status == HF_OK;
     discovery->again += status == HF_OK && discovery->again < discovery->broken;
     return status;
@@ -598,7 +579,7 @@ static hf_status take_slots(hf_discovery *discovery, const hf_connection *connec
     HF_HOLDING(&discovery->mutex);
     unsigned before = discovery->map->change;
     status = hf_map_read(discovery->map, connection->node, reply);
-    settle_map(discovery, before);
+    tell_map(discovery, before);
     return status;
 }
 
@@ -608,8 +589,8 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
     hf_status status = hf_discovery_connect(discovery, node, deadline, &connection);
     if (status != HF_OK)
         return status;
-    status =
-        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    status = hf_connection_ask(connection, deadline, 1, &(const hf_words){2, {"CLUSTER", "SLOTS"}},
+                               &reply);
     if (status == HF_OK)
         status = take_slots(discovery, connection, reply);
     freeReplyObject(reply);
@@ -627,8 +608,7 @@ static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX])
     for (int failed = 0; failed < 2; failed++)
         for (size_t i = 0; i < map->count; i++) {
             size_t node = (first + i) % map->count;
-            if ((node < map->seeds || map->owned[node] > 0) &&
-                discovery->nodes[node].failed == failed)
+            if ((node < map->seeds || map->owned[node] > 0) && map->failed[node] == failed)
                 order[count++] = (uint16_t)node;
         }
     return count;
@@ -653,22 +633,18 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline) {
 
 /* --------------------------------------------------------------- Looking */
 
-/* Plan the next look. With the mutex held. */
-static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
-    bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
-    int64_t before_ms = quiet || changed ? 0 : discovery->look_ms;
-    discovery->look_ms = hf_backoff(before_ms, LOOK_MIN_MS, LOOK_MAX_MS);
-    discovery->look_at = hf_after(hf_now(), hf_spread(discovery->look_ms));
-}
-
+/* Ask, and plan the next look. */
 static void *run_look(void *argument) {
     hf_discovery *discovery = argument;
     unsigned before = hf_discovery_change(discovery);
     int64_t since = hf_now();
     ask_nodes(discovery, hf_after(since, discovery->connect_ms));
     pthread_mutex_lock(&discovery->mutex);
+    bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
+    bool begins = quiet || before != discovery->change;
     discovery->looking = false;
-    plan_look(discovery, since, before != discovery->change);
+    discovery->look_ms = hf_backoff(begins ? 0 : discovery->look_ms, LOOK_MIN_MS, LOOK_MAX_MS);
+    discovery->look_at = hf_after(hf_now(), hf_spread(discovery->look_ms));
     pthread_mutex_unlock(&discovery->mutex);
     hf_discovery_drop(discovery);
     return NULL;
@@ -681,31 +657,16 @@ void hf_discovery_look(hf_discovery *discovery) {
 
 /* ---------------------------------------------------- Opening and closing */
 
-static void free_discovery(hf_discovery *discovery) {
-    hf_map_free(discovery->map);
-    free(discovery->nodes);
-    free(discovery->named.host);
-    free(discovery->watched.host);
-    pthread_mutex_destroy(&discovery->mutex);
-    hf_tls_free(discovery->tls);
-    hf_address_free(&discovery->address);
-    free(discovery);
-}
-
-/* The address is its own from then on. NULL: no memory. */
-static hf_discovery *new_discovery(hf_address *address) {
-    bool clustered = address->kind == HF_CLUSTER;
+hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
+                            hf_discovery **discovery_out) {
     hf_discovery *discovery = calloc(1, sizeof *discovery);
-    place_of_node *nodes = calloc(clustered ? HF_NODES_MAX : 1, sizeof *nodes);
-    hf_map *map = clustered ? hf_map_new(address->places, address->place_count) : NULL;
-    if (discovery == NULL || nodes == NULL || (clustered && map == NULL)) {
-        hf_map_free(map);
-        free(nodes);
-        free(discovery);
-        return NULL;
+    bool clustered = address->kind == HF_CLUSTER;
+    hf_status status = HF_OK;
+    *discovery_out = NULL;
+    if (discovery == NULL) {
+        hf_address_free(address);
+        return hf_fail(HF_ENOMEM, "no memory");
     }
-    discovery->map = map;
-    discovery->nodes = nodes;
     discovery->references = 1;
     discovery->address = *address;
     discovery->connect_ms = address->options.connect_timeout_ms;
@@ -714,22 +675,12 @@ static hf_discovery *new_discovery(hf_address *address) {
     if (address->place_count > 0) /* the clients of a fleet spread */
         discovery->asked = (size_t)hf_jitter(0, (int64_t)address->place_count);
     pthread_mutex_init(&discovery->mutex, NULL);
-    return discovery;
-}
-
-hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
-                            hf_discovery **discovery_out) {
-    hf_discovery *discovery = new_discovery(address);
-    hf_status status = HF_OK;
-    *discovery_out = NULL;
-    if (discovery == NULL) {
-        hf_address_free(address);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    if (address->tls)
+    if (clustered && (discovery->map = hf_map_new(address->places, address->place_count)) == NULL)
+        status = hf_fail(HF_ENOMEM, "no memory");
+    if (status == HF_OK && address->tls)
         status = hf_tls_new(address, &discovery->tls);
     *deadline_out = hf_after(hf_now(), discovery->connect_ms);
-    if (status == HF_OK && discovery->map != NULL && discovery->address.options.lazy != HF_ON)
+    if (status == HF_OK && clustered && discovery->address.options.lazy != HF_ON)
         status = ask_nodes(discovery, *deadline_out);
     if (status == HF_OK)
         *discovery_out = discovery;
@@ -739,8 +690,15 @@ hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
 }
 
 void hf_discovery_drop(hf_discovery *discovery) {
-    if (discovery != NULL && __atomic_sub_fetch(&discovery->references, 1, __ATOMIC_ACQ_REL) == 0)
-        free_discovery(discovery);
+    if (discovery == NULL || __atomic_sub_fetch(&discovery->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    hf_map_free(discovery->map);
+    free(discovery->named.host);
+    free(discovery->watched.host);
+    pthread_mutex_destroy(&discovery->mutex);
+    hf_tls_free(discovery->tls);
+    hf_address_free(&discovery->address);
+    free(discovery);
 }
 
 void hf_discovery_shut(hf_discovery *discovery) {

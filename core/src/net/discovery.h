@@ -45,15 +45,15 @@ bool hf_discovery_follows(const hf_discovery *discovery);
 /* One more than the highest number of a node. */
 size_t hf_discovery_nodes(hf_discovery *discovery);
 /* Goes up whenever the node turns out to be another server. */
-unsigned hf_discovery_version(hf_discovery *discovery, int node);
+unsigned hf_discovery_version(const hf_discovery *discovery, int node);
 /* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
 /* A number that changes whenever another server serves the slot. */
 unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot);
 /* Is the connection's server still its node's server? */
-bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection);
+bool hf_discovery_current(const hf_discovery *discovery, const hf_connection *connection);
 /* Have the sentinels replaced the connection's server as the master? Its answers do not count. */
-bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection);
+bool hf_discovery_replaced(const hf_discovery *discovery, const hf_connection *connection);
 /* The node to which this node's MOVED or ASK leads; -1: not known, and all nodes are asked
  * again. */
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);

@@ -9,13 +9,6 @@
 
 /* ------------------------------------------------------------ To one node */
 
-void hf_replies_free(redisReply **replies, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        freeReplyObject(replies[i]);
-        replies[i] = NULL;
-    }
-}
-
 hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
                       size_t count, bool whole, int64_t deadline, redisReply **replies) {
     hf_connection *connection;

@@ -15,7 +15,6 @@
  */
 hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
                       size_t count, bool whole, int64_t deadline, redisReply **replies);
-void hf_replies_free(redisReply **replies, size_t count);
 
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write; best effort. A request
  * without a valid answer is sent again by itself, twice at most. */

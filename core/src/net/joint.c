@@ -170,7 +170,7 @@ static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
     hf_joint *joint = &connection->joint;
     bool blocked = !joint->sending && joint->leaving.length > 0 &&
                    (connection->tls == NULL || !hf_tls_starved(connection->tls));
-    struct pollfd wanted = {.fd = hf_connection_fd(connection),
+    struct pollfd wanted = {.fd = connection->socket.fd,
                             .events = blocked ? POLLIN | POLLOUT : POLLIN};
     pthread_mutex_unlock(&joint->mutex);
     poll(&wanted, 1, ms < ALIVE_MS ? (int)ms : ALIVE_MS); /* meanwhile a sender may be blocked */

@@ -105,18 +105,16 @@ void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
 }
 
 /* Choose the link to the server that serves the task now. */
-static hf_list *route(hf_links *links, hf_task *task) {
+static hf_list *route(hf_task *task) {
     if (task->course.asking)
-        task->link = link_to(links, task->course.node);
+        task->link = link_to(task->links, task->course.node);
     else if (!task->pinned)
-        task->link = hf_link_of(links, task->request.slot);
+        task->link = hf_link_of(task->links, task->request.slot);
     task->link->overdue_at = hf_earlier(task->link->overdue_at, task->give_up_at);
     return &task->link->waiting;
 }
 
-static void put_last(hf_links *links, hf_task *task) {
-    hf_list_add_last(route(links, task), &task->item);
-}
+static void put_last(hf_task *task) { hf_list_add_last(route(task), &task->item); }
 
 void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
     task->links = links;
@@ -126,18 +124,18 @@ void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
     }
     task->give_up_at = give_up_at;
     if (task->urgent)
-        hf_list_add_first(route(links, task), &task->item);
+        hf_list_add_first(route(task), &task->item);
     else
-        put_last(links, task);
+        put_last(task);
     links->listener->wake(links);
 }
 
-void hf_link_sort_again(hf_links *links, hf_link *link) {
+void hf_link_sort_again(hf_link *link) {
     hf_list all = {0};
     hf_list_move(&link->waiting, &all);
     for (hf_item *at; (at = hf_list_take_first(&all)) != NULL;) {
         TASK_OF(at)->course.asking = false;
-        put_last(links, TASK_OF(at));
+        put_last(TASK_OF(at));
     }
 }
 
@@ -146,12 +144,12 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
         if (now < TASK_OF(at)->retry_at)
             continue;
         hf_list_remove(at);
-        put_last(links, TASK_OF(at));
+        put_last(TASK_OF(at));
     }
 }
 
 /* Ask which permission is missing for a refused task. False: the task ends without. */
-static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
+static bool ask_why(hf_task *task, hf_status status) {
     hf_request question;
     if (task->done == NULL || task->refusal != NULL)
         return false;
@@ -163,30 +161,30 @@ static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
     hf_request_move(&task->request, &question);
     task->course = (hf_course){.doubtful = task->course.doubtful};
     task->status = status;
-    hf_list_add_first(route(links, task), &task->item);
+    hf_list_add_first(route(task), &task->item);
     return true;
 }
 
 /* Call done, which may make another request of it. */
-static void end_task(hf_links *links, hf_task *task, hf_status status, const redisReply *reply) {
+static void end_task(hf_task *task, hf_status status, const redisReply *reply) {
     call_done(task, status, reply);
     bool unclear = task->unclear, again = task->again;
     task->unclear = task->again = false;
     if (again) {
         task->course = (hf_course){.doubtful = task->course.doubtful};
-        hf_list_add_first(route(links, task), &task->item);
+        hf_list_add_first(route(task), &task->item);
     } else if (!unclear)
         hf_task_free(task);
-    else if (!ask_why(links, task, HF_ESERVER))
+    else if (!ask_why(task, HF_ESERVER))
         hf_task_end(task, HF_ESERVER, NULL);
 }
 
-static void fail_task(hf_links *links, hf_task *task, hf_status status) {
+static void fail_task(hf_task *task, hf_status status) {
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
     if (task->course.doubtful)
-        status = hf_transport_unknown(links->transport);
-    if (!refused || !task->explains || !ask_why(links, task, status))
-        end_task(links, task, status, NULL);
+        status = hf_transport_unknown(task->links->transport);
+    if (!refused || !task->explains || !ask_why(task, status))
+        end_task(task, status, NULL);
 }
 
 static void tell_tried(hf_task *task, hf_status status) {
@@ -195,7 +193,8 @@ static void tell_tried(hf_task *task, hf_status status) {
 }
 
 /* Do the next step of a task without a valid answer. True: leave the server. */
-static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
+static bool go_on(hf_task *task, hf_outcome *outcome, hf_status status) {
+    hf_links *links = task->links;
     outcome->clustered = hf_discovery_clustered(links->discovery);
     outcome->pinned = task->pinned;
     outcome->deadline = task->give_up_at;
@@ -203,13 +202,12 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     if (step.look)
         hf_discovery_look(links->discovery);
     if (step.what == HF_STEP_FAIL) {
-        fail_task(links, task,
-                  hf_transport_ended(links->transport, &step, task->request.slot, status));
+        fail_task(task, hf_transport_ended(links->transport, &step, task->request.slot, status));
     } else if ((step.what == HF_STEP_ALONE && hf_request_alone(&task->request)) ||
                step.pause_ms == 0) {
-        hf_list_add_first(route(links, task), &task->item); /* before later requests */
+        hf_list_add_first(route(task), &task->item); /* before later requests */
     } else {
-        if (outcome->met == HF_MET_ERROR)
+        if (outcome->after != HF_AFTER_SILENCE)
             tell_tried(task, status);
         task->retry_at = hf_after(outcome->now, hf_spread(step.pause_ms));
         hf_list_add_last(&links->delayed, &task->item);
@@ -253,12 +251,12 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_list_move(&link->sent, &lost);
     while (lost.last != NULL) { /* each goes to the front */
         hf_task *task = TASK_OF(lost.last);
-        hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .now = now};
+        hf_outcome outcome = {.after = HF_AFTER_SILENCE, .to = -1, .now = now};
         hf_list_remove(&task->item);
         hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
-        go_on(links, task, &outcome, HF_EUNKNOWN);
+        go_on(task, &outcome, HF_EUNKNOWN);
     }
-    hf_link_sort_again(links, link);
+    hf_link_sort_again(link);
 }
 
 /* Plan the next try to open a connection. */
@@ -286,28 +284,28 @@ bool hf_link_is_unsent(const hf_link *link, int64_t since) {
 }
 
 /* The status of a task whose time is over. */
-static hf_status explain_given_up(const hf_links *links, const hf_link *link, const hf_task *task) {
-    hf_status status = hf_link_explain(links, link);
-    return task->course.doubtful ? hf_transport_unknown(links->transport) : status;
+static hf_status explain_given_up(const hf_task *task) {
+    hf_status status = hf_link_explain(task->links, task->link);
+    return task->course.doubtful ? hf_transport_unknown(task->links->transport) : status;
 }
 
 /* When the task is given up. Until an answer arrives it is not known how many answers precede
  * it. */
-static int64_t gives_up_at(const hf_links *links, const hf_link *link, const hf_task *task) {
-    int64_t later = hf_after(link->answered_at, links->transport->connect_ms);
+static int64_t gives_up_at(const hf_task *task) {
+    int64_t later = hf_after(task->link->answered_at, task->links->transport->connect_ms);
     return task->patient && later > task->give_up_at ? later : task->give_up_at;
 }
 
 /* End the sent tasks whose time is over. Each keeps its place until its answer arrives, and the
  * server may still carry it out. */
-static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
+static void give_up_sent(hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
-        int64_t until = gives_up_at(links, link, task);
+        int64_t until = gives_up_at(task);
         if (now >= until) {
             HF_MARK("H39");
             task->course.doubtful = true;
-            call_done(task, explain_given_up(links, link, task), NULL);
+            call_done(task, explain_given_up(task), NULL);
             task->done = NULL;
             task->given_up = true;
         } else if (task->done != NULL) {
@@ -316,13 +314,13 @@ static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     }
 }
 
-static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
+static void give_up_old(hf_link *link, int64_t now) {
     hf_list old = {0};
     if (now < link->overdue_at)
         return;
     link->overdue_at = HF_NO_DEADLINE;
     HF_EACH(at, &link->waiting) {
-        int64_t until = gives_up_at(links, link, TASK_OF(at));
+        int64_t until = gives_up_at(TASK_OF(at));
         if (now < until) {
             link->overdue_at = hf_earlier(link->overdue_at, until);
             continue;
@@ -330,15 +328,15 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
         hf_list_remove(at);
         hf_list_add_last(&old, at);
     }
-    give_up_sent(links, link, now);
+    give_up_sent(link, now);
     for (hf_item *at; (at = hf_list_take_first(&old)) != NULL;)
-        end_task(links, TASK_OF(at), explain_given_up(links, link, TASK_OF(at)), NULL);
+        end_task(TASK_OF(at), explain_given_up(TASK_OF(at)), NULL);
 }
 
 /* By when a sent task must be answered. */
-static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_task *task) {
-    int64_t most = hf_after(task->sent_at, links->transport->command_ms);
-    int64_t usual = 2 * link->trip_ms + 1;
+static int64_t answer_by(const hf_task *task) {
+    int64_t most = hf_after(task->sent_at, task->links->transport->command_ms);
+    int64_t usual = 2 * task->link->trip_ms + 1;
     if (task->answer_ms == 0)
         return most;
     return hf_earlier(most, hf_after(task->sent_at, hf_later(task->answer_ms, usual)));
@@ -350,7 +348,7 @@ static bool may_send(const hf_link *link) {
 
 /* Send what may be sent. False: no memory for a whole request, and the connection must be
  * closed. */
-static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
+static bool send_waiting(hf_link *link, int64_t now) {
     hf_texts texts = {.count = 0};
     while (may_send(link)) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
@@ -372,25 +370,25 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
         }
         task->sent_at = now;
         hf_list_add_last(&link->sent, &task->item);
-        link->silent_at = hf_earlier(link->silent_at, answer_by(links, link, task));
+        link->silent_at = hf_earlier(link->silent_at, answer_by(task));
     }
     return true;
 }
 
 /* False: the connection is of no use any more. */
-static bool take_error(hf_links *links, hf_link *link, hf_task *task, const redisReply *reply,
-                       int64_t now) {
+static bool take_error(hf_task *task, const redisReply *reply, int64_t now) {
+    hf_transport *transport = task->links->transport;
     hf_outcome outcome = {.to = -1,
                           .insists = task->insists && (task->insists_if_forbidden ||
                                                        !hf_error_permission(reply->str)),
                           .now = now};
-    hf_status status = hf_transport_read_error(links->transport, links->transport->shown,
-                                               link->node, reply, &outcome);
-    return !go_on(links, task, &outcome, status);
+    hf_status status =
+        hf_transport_read_error(transport, transport->shown, task->link->node, reply, &outcome);
+    return !go_on(task, &outcome, status);
 }
 
 /* False: the connection is of no use any more. */
-static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64_t now) {
+static bool take_answer(hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent.first == NULL)
         return false;
     if (TASK_OF(link->sent.first)->course.asking && !link->asked_first) {
@@ -403,10 +401,10 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
         link->tries = (hf_tries){0};
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
-        return take_error(links, link, task, reply, now);
+        return take_error(task, reply, now);
     link->answered_at = now;
     link->failure = HF_OK;
-    end_task(links, task, HF_OK, reply);
+    end_task(task, HF_OK, reply);
     return true;
 }
 
@@ -427,7 +425,7 @@ static void tell_waiting(hf_links *links, hf_link *link) {
         if (link->failure == HF_ECONNECT || task->insists || task->course.doubtful)
             hf_list_add_last(&link->waiting, at);
         else
-            end_task(links, task, hf_link_explain(links, link), NULL);
+            end_task(task, hf_link_explain(links, link), NULL);
     }
 }
 
@@ -448,7 +446,7 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
             hf_link_failed(link, status);
             tell_waiting(links, link);
         }
-        hf_link_sort_again(links, link);
+        hf_link_sort_again(link);
         try_later(links, link, now);
     }
     if (link->commands == NULL)
@@ -495,42 +493,38 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     return link->commands != NULL;
 }
 
-/* Is no answer overdue? A later task may have less time than the oldest. */
+/* Is no answer overdue? Report the tasks whose answers are. A later task may have less time than
+ * the oldest. */
 static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     if (now < link->silent_at)
         return true;
     link->silent_at = HF_NO_DEADLINE;
-    HF_EACH(at, &link->sent)
-    link->silent_at = hf_earlier(link->silent_at, answer_by(links, link, TASK_OF(at)));
+    HF_EACH(at, &link->sent) {
+        int64_t by = answer_by(TASK_OF(at));
+        link->silent_at = hf_earlier(link->silent_at, by);
+        if (now >= by)
+            tell_tried(TASK_OF(at),
+                       hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
+    }
     return now < link->silent_at;
 }
 
-/* Report the tasks whose answers are overdue. */
-static void tell_silence(const hf_links *links, const hf_link *link, int64_t now) {
-    HF_EACH(at, &link->sent)
-    if (now >= answer_by(links, link, TASK_OF(at)))
-        tell_tried(TASK_OF(at),
-                   hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
-}
-
 /* False: the connection is of no use any more. */
-static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
+static bool exchange(hf_links *links, hf_link *link, int64_t now) {
+    if (hf_connection_drive(link->commands) != HF_OK)
+        return false;
     for (;;) {
         redisReply *reply;
         if (hf_connection_next(link->commands, &reply) != HF_OK)
             return false;
         if (reply == NULL)
             return true;
-        bool good = hf_discovery_current(links->discovery, link->commands) &&
-                    take_answer(links, link, reply, now);
+        bool good =
+            hf_discovery_current(links->discovery, link->commands) && take_answer(link, reply, now);
         freeReplyObject(reply);
         if (!good)
             return false;
     }
-}
-
-static bool exchange(hf_links *links, hf_link *link, int64_t now) {
-    return hf_connection_drive(link->commands) == HF_OK && read_answers(links, link, now);
 }
 
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
@@ -539,19 +533,17 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     for (late = late && link->commands != NULL; late && good;
          late = hf_connection_stale(link->commands))
         good = exchange(links, link, now);
-    give_up_old(links, link, now);
+    give_up_old(link, now);
     if (!have_connection(links, link, now))
         return;
     bool rests = link->sent.first == NULL && link->waiting.first == NULL;
     link->yields = link->sent.first != NULL && link->waiting.first != NULL &&
                    hf_pool_waits(links->transport->pool, link->node);
     bool answered = is_answered(links, link, now);
-    if (!answered)
-        tell_silence(links, link, now);
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
-        good = good && send_waiting(links, link, now) && exchange(links, link, now);
+        good = good && send_waiting(link, now) && exchange(links, link, now);
     while (good && may_send(link));
     if (!good)
         fail_connection(links, link, now);

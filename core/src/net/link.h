@@ -187,7 +187,7 @@ void hf_link_close_requests(hf_links *links, hf_link *link);
 int64_t hf_link_requests_due(const hf_link *link);
 /* The server may be another, or serve other slots: all waiting tasks go to the server of their
  * slots. */
-void hf_link_sort_again(hf_links *links, hf_link *link);
+void hf_link_sort_again(hf_link *link);
 /* Send the delayed tasks that are due. */
 void hf_link_send_delayed(hf_links *links, int64_t now);
 

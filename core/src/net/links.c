@@ -63,7 +63,7 @@ static void follow_slots(hf_links *links) {
         return;
     links->change = change;
     HF_EACH(at, &links->all) {
-        hf_link_sort_again(links, LINK_OF(at));
+        hf_link_sort_again(LINK_OF(at));
         hf_link_move_channels(links, LINK_OF(at));
     }
     HF_EACH(at, &links->all)

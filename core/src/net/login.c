@@ -62,8 +62,8 @@ static hf_status check_version(hf_connection *connection, const hf_address *addr
 static hf_status check_info(hf_connection *connection, const hf_address *address,
                             int64_t deadline) {
     redisReply *reply;
-    hf_status status =
-        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
+    const hf_words question = {2, {"INFO", "server"}};
+    hf_status status = hf_connection_ask(connection, deadline, 1, &question, &reply);
     if (status != HF_OK)
         return status;
     bool text = reply->type == REDIS_REPLY_STRING; /* NOLINT: with HF_OK there is a reply */
@@ -118,8 +118,8 @@ static hf_status check_run(const hf_address *address, const redisReply *reply, i
 static hf_status write_list(hf_connection *connection, const hf_address *address,
                             int64_t deadline) {
     redisReply *reply;
-    const char *set[] = {"SET", HF_MEMBERS_KEY, address->members->list, "NX"};
-    hf_status status = hf_connection_ask(connection, deadline, &reply, 4, set);
+    const hf_words set = {4, {"SET", HF_MEMBERS_KEY, address->members->list, "NX"}};
+    hf_status status = hf_connection_ask(connection, deadline, 1, &set, &reply);
     const char *error = status == HF_OK && reply->type == REDIS_REPLY_ERROR ? reply->str : "";
     if (strncmp(error, "READONLY", 8) == 0)
         status = hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
@@ -143,30 +143,24 @@ static hf_status check_list(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* Queue the requests that are needed. needs HF_ASKS_ONLY: only the password. */
-static bool append_greetings(hf_connection *connection, const hf_address *address,
-                             const char *secret, int needs, bool sent[GREETINGS]) {
+/* Send the greetings that are needed, and read their answers. needs HF_ASKS_ONLY: only the
+ * password. */
+static hf_status exchange_greetings(hf_connection *connection, const hf_address *address,
+                                    const char *secret, int needs, int64_t deadline,
+                                    redisReply **replies) {
     char number[16];
-    const bool logs_in = needs != HF_ASKS_ONLY, named = address->user != NULL;
-    struct {
-        bool sent;
-        int count;
-        const char *words[4];
-    } greetings[] = {
-        [AUTH] = {secret != NULL, named ? 3 : 2, {"AUTH", named ? address->user : secret, secret}},
-        [HELLO] = {logs_in, 4, {"HELLO", "2", "SETNAME", address->options.client_name}},
-        [ROLE] = {needs == HF_NEEDS_MASTER, 1, {"ROLE"}},
-        [SELECT] = {logs_in && address->database != 0, 2, {"SELECT", number}},
-        [RUN] = {logs_in && address->members != NULL, 2, {"INFO", "server"}},
-        [LIST] = {logs_in && address->members != NULL, 2, {"GET", HF_MEMBERS_KEY}},
+    const bool logs_in = needs != HF_ASKS_ONLY, of_quorum = logs_in && address->members != NULL;
+    const int auth = secret == NULL ? 0 : address->user == NULL ? 2 : 3;
+    const hf_words greetings[GREETINGS] = {
+        [AUTH] = {auth, {"AUTH", auth == 3 ? address->user : secret, secret}},
+        [HELLO] = {logs_in ? 4 : 0, {"HELLO", "2", "SETNAME", address->options.client_name}},
+        [ROLE] = {needs == HF_NEEDS_MASTER ? 1 : 0, {"ROLE"}},
+        [SELECT] = {logs_in && address->database != 0 ? 2 : 0, {"SELECT", number}},
+        [RUN] = {of_quorum ? 2 : 0, {"INFO", "server"}},
+        [LIST] = {of_quorum ? 2 : 0, {"GET", HF_MEMBERS_KEY}},
     };
     snprintf(number, sizeof number, "%d", address->database);
-    bool ok = true;
-    for (int i = 0; i < GREETINGS && ok; i++)
-        if ((sent[i] = greetings[i].sent))
-            ok = hf_connection_append_words(connection, greetings[i].count, greetings[i].words,
-                                            NULL);
-    return ok;
+    return hf_connection_ask(connection, deadline, GREETINGS, greetings, replies);
 }
 
 static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
@@ -192,17 +186,13 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
  * has mostly reported the reason. */
 hf_status hf_login_greet(hf_connection *connection, const hf_address *address, int needs,
                          int64_t deadline) {
-    bool sent[GREETINGS] = {false};
     redisReply *replies[GREETINGS] = {NULL};
     char *secret = NULL;
     hf_status status = hf_address_secret(address, &secret), checked = HF_OK;
-    if (status == HF_OK && !append_greetings(connection, address, secret, needs, sent))
-        status = hf_fail(HF_ENOMEM, "no memory");
-    hf_secret_free(secret);
     int64_t sent_at = hf_now(); /* all, with the first */
-    for (int i = 0; i < GREETINGS && status == HF_OK; i++)
-        if (sent[i])
-            status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
+    if (status == HF_OK)
+        status = exchange_greetings(connection, address, secret, needs, deadline, replies);
+    hf_secret_free(secret);
     /* No password stays in a buffer that lives on, nor in the buffer that it has outgrown. Before a
      * check queues more. */
     memset(connection->output.data, 0, connection->output.capacity);
@@ -210,8 +200,7 @@ hf_status hf_login_greet(hf_connection *connection, const hf_address *address, i
     for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
         if (replies[i] != NULL)
             checked = check_greeting(connection, address, i, replies[i], sent_at, deadline);
-    for (int i = 0; i < GREETINGS; i++)
-        freeReplyObject(replies[i]);
+    hf_replies_free(replies, GREETINGS);
     return checked != HF_OK ? checked : status;
 }
 
@@ -228,8 +217,7 @@ hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs,
         *connection_out = connection;
         return HF_OK;
     }
-    bool garbled = connection->redis->err != 0 || connection->redis->reader->err != 0;
-    if (status == HF_ECONNECT || (status == HF_EPROTOCOL && garbled))
+    if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->error != 0))
         hf_explain("cannot log in to %s: %s", address->shown, hf_error_message());
     hf_connection_close(connection);
     return status;

@@ -10,7 +10,6 @@ enum { HF_NEEDS_SERVER, HF_NEEDS_MASTER, HF_ASKS_ONLY };
 hf_status hf_login_open(const hf_address *address, const hf_tls *tls, int needs, int64_t deadline,
                         hf_connection **connection_out);
 /* Send the address's password, if there is one; and, unless HF_ASKS_ONLY, the other requests of a
- *
  * log-in. */
 hf_status hf_login_greet(hf_connection *connection, const hf_address *address, int needs,
                          int64_t deadline);

@@ -42,7 +42,9 @@ static int node_at(hf_map *map, const char *host, size_t length, int port) {
         return -1;
     free(map->nodes[free_one].host);
     map->nodes[free_one] = (hf_place){copy, port};
-    map->versions[free_one]++;
+    __atomic_add_fetch(&map->versions[free_one], 1, __ATOMIC_RELEASE);
+    map->failed[free_one] = false;
+    map->change++;
     map->count += free_one == map->count;
     return (int)free_one;
 }
@@ -53,7 +55,7 @@ static void give(hf_map *map, int64_t slot, int node) {
     map->owned[map->slots[slot]]--;
     map->owned[node]++;
     __atomic_store_n(&map->slots[slot], (uint16_t)node, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&map->change, 1, __ATOMIC_RELEASE);
+    map->change++;
 }
 
 /* One range of CLUSTER SLOTS: first, last, then the master: host, port and more, then replicas. */

@@ -15,11 +15,12 @@
 
 typedef struct hf_map {
     hf_place nodes[HF_NODES_MAX];
-    unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place */
+    unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place; atomic */
     unsigned owned[HF_NODES_MAX];    /* how many slots the node has */
+    bool failed[HF_NODES_MAX];       /* it could not be reached the last time */
     size_t count;
     size_t seeds;    /* the first nodes: the nodes of the URL, which stay */
-    unsigned change; /* goes up when a slot gets another node */
+    unsigned change; /* goes up when a slot gets another node, or a node another place */
     uint16_t slots[HF_SLOTS];
 } hf_map;
 

@@ -40,10 +40,10 @@ struct hf_pool {
     pthread_mutex_t mutex;
     unsigned change; /* the discovery's, at the last sweep */
     int64_t tidy_at; /* atomic */
-    size_t shelf_count;
-    shelf *shelves; /* two of each node: for calls, and for calls that wait for replicas */
-    hf_list closed; /* connections that leave() closes */
+    hf_list closed;  /* connections that leave() closes */
     bool shut;
+    size_t shelf_count;
+    shelf shelves[]; /* two of each node: for calls, and for calls that wait for replicas */
 };
 
 /* ------------------------------------------------ All with the mutex held */
@@ -241,19 +241,14 @@ static void leave(hf_pool *pool, bool wakes) {
 
 hf_pool *hf_pool_new(hf_discovery *discovery) {
     size_t count = 2 * (hf_discovery_clustered(discovery) ? HF_NODES_MAX : 1);
-    hf_pool *pool = calloc(1, sizeof *pool);
-    shelf *shelves = calloc(count, sizeof *shelves);
-    if (pool == NULL || shelves == NULL) {
-        free(pool);
-        free(shelves);
+    hf_pool *pool = calloc(1, sizeof *pool + count * sizeof(shelf));
+    if (pool == NULL)
         return NULL;
-    }
     for (size_t i = 0; i < count; i++) {
-        shelves[i].pool = pool;
-        shelves[i].most = i % 2 == 0 ? HF_POOL_EACH : 1;
+        pool->shelves[i].pool = pool;
+        pool->shelves[i].most = i % 2 == 0 ? HF_POOL_EACH : 1;
     }
     pool->discovery = discovery;
-    pool->shelves = shelves;
     pool->shelf_count = count;
     pool->tidy_at = HF_NO_DEADLINE;
     pthread_mutex_init(&pool->mutex, NULL);
@@ -265,7 +260,6 @@ void hf_pool_free(hf_pool *pool) {
         return;
     hf_pool_shut(pool);
     pthread_mutex_destroy(&pool->mutex);
-    free(pool->shelves);
     free(pool);
 }
 

@@ -12,9 +12,8 @@
 
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
                            hf_sentinel *sentinel) {
-    const hf_place *place = &all->places[which];
     *sentinel = (hf_sentinel){.all = all, .tls = tls};
-    hf_status status = hf_address_make(all, place->host, place->port, &sentinel->address);
+    hf_status status = hf_address_make(all, &all->places[which], &sentinel->address);
     if (status != HF_OK)
         return status;
     status = hf_login_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
@@ -29,15 +28,9 @@ void hf_sentinel_close(hf_sentinel *sentinel) {
     hf_address_unmake(&sentinel->address);
 }
 
-/* Send the questions, of three words each, in one write, and read their answers. */
-static hf_status ask_at_once(hf_connection *connection, int64_t deadline, int count,
-                             const char *questions[][3], redisReply **replies) {
-    hf_status status = HF_OK;
-    for (int i = 0; i < count; i++)
-        if (!hf_connection_append_words(connection, 3, questions[i], NULL))
-            status = hf_fail(HF_ENOMEM, "no memory");
-    for (int i = 0; i < count && status == HF_OK; i++)
-        status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
+static hf_status ask_at_once(hf_connection *connection, int64_t deadline, size_t count,
+                             const hf_words *questions, redisReply **replies) {
+    hf_status status = hf_connection_ask(connection, deadline, count, questions, replies);
     return status == HF_OK ? HF_OK
                            : hf_fail(status, "cannot ask the sentinel %s: %s", connection->shown,
                                      hf_error_message());
@@ -50,25 +43,18 @@ static bool wants_password(const redisReply *reply) {
     return status == HF_EAUTH;
 }
 
-static void free_replies(int count, redisReply **replies) {
-    for (int i = 0; i < count; i++) {
-        freeReplyObject(replies[i]);
-        replies[i] = NULL;
-    }
-}
-
 /* Ask without a password, then with the URL's if the sentinel wants one. The caller frees the
  * replies, also after a failure; NULL: none. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
-                              int64_t deadline, int count, const char *questions[][3],
+                              int64_t deadline, size_t count, const hf_words *questions,
                               redisReply **replies) {
     hf_status status = ask_at_once(connection, deadline, count, questions, replies);
     bool guarded = false;
-    for (int i = 0; i < count && status == HF_OK; i++)
+    for (size_t i = 0; i < count && status == HF_OK; i++)
         guarded = guarded || wants_password(replies[i]);
     if (!guarded)
         return status;
-    free_replies(count, replies);
+    hf_replies_free(replies, count);
     status = hf_login_greet(connection, &sentinel->address, HF_ASKS_ONLY, deadline);
     return status == HF_OK ? ask_at_once(connection, deadline, count, questions, replies) : status;
 }
@@ -90,31 +76,32 @@ static int64_t epoch_of(const redisReply *reply) {
 hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch) {
     const char *service = sentinel->all->service, *shown = sentinel->address.shown;
-    const char *questions[][3] = {{"SENTINEL", "MASTER", service},
-                                  {"SENTINEL", "get-master-addr-by-name", service},
-                                  {"SENTINEL", "MASTER", service}};
-    redisReply *replies[3] = {NULL};
+    const hf_words questions[] = {{3, {"SENTINEL", "MASTER", service}},
+                                  {3, {"SENTINEL", "get-master-addr-by-name", service}},
+                                  {3, {"SENTINEL", "MASTER", service}}};
+    redisReply *replies[3];
     hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, questions, replies);
     if (status == HF_OK && !is_place(replies[1]))
         status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s", shown, service);
     else if (status == HF_OK && (*epoch = epoch_of(replies[0])) != epoch_of(replies[2]))
         status = hf_fail(HF_ECONNECT, "the sentinel %s has just heard of a failover", shown);
     else if (status == HF_OK)
-        status = hf_address_make(sentinel->all, replies[1]->element[0]->str,
-                                 atoi(replies[1]->element[1]->str), master);
-    free_replies(3, replies);
+        status = hf_address_make(
+            sentinel->all,
+            &(hf_place){replies[1]->element[0]->str, atoi(replies[1]->element[1]->str)}, master);
+    hf_replies_free(replies, 3);
     return status;
 }
 
 /* The sentinel announces a promoted replica, and then the new master. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
-    redisReply *reply = NULL;
-    const char *words[][3] = {{"SUBSCRIBE", "+switch-master", "+promoted-slave"}};
+    redisReply *reply;
+    const hf_words words = {3, {"SUBSCRIBE", "+switch-master", "+promoted-slave"}};
     hf_status status =
         hf_login_open(&sentinel->address, sentinel->tls, HF_ASKS_ONLY, deadline, &sentinel->events);
     if (status != HF_OK)
         return status;
-    status = ask_sentinel(sentinel, sentinel->events, deadline, 1, words, &reply);
+    status = ask_sentinel(sentinel, sentinel->events, deadline, 1, &words, &reply);
     bool refused = status == HF_OK && reply->type == REDIS_REPLY_ERROR;
     freeReplyObject(reply);
     if (refused) {
@@ -128,7 +115,7 @@ hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
 }
 
 int hf_sentinel_fd(const hf_sentinel *sentinel) {
-    return hf_connection_fd(sentinel->events != NULL ? sentinel->events : sentinel->questions);
+    return (sentinel->events != NULL ? sentinel->events : sentinel->questions)->socket.fd;
 }
 
 hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {

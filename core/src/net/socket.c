@@ -15,8 +15,6 @@
 
 #define AGAIN_MS 10
 
-#define SOCKET_OF(at) HF_OF(hf_socket, open, at)
-
 /* All sockets of the process. The mutex is held while one is made or closed, so that a child's
  * copies are all in the list. */
 static struct {
@@ -29,7 +27,7 @@ static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
 
 static void in_child(void) {
     HF_EACH(at, &all.open)
-    close(SOCKET_OF(at)->fd);
+    close(HF_OF(hf_socket, open, at)->fd);
     all.open = (hf_list){0};
     pthread_mutex_unlock(&all.mutex);
 }
@@ -122,17 +120,16 @@ static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int6
 
 /* Try IPv4 addresses first, because many servers listen on no other; one that never answers leaves
  * some time for IPv6. */
-static const char *connect_to_host(hf_socket *socket, const char *host, int port,
-                                   int64_t deadline) {
+static const char *connect_to_host(hf_socket *socket, const hf_place *place, int64_t deadline) {
     static const int families[] = {AF_INET, AF_INET6};
     char service[16];
     int error = 0, unknown = 0;
     struct in_addr number;
-    bool alone = inet_pton(AF_INET, host, &number) == 1;
-    snprintf(service, sizeof service, "%d", port);
+    bool alone = inet_pton(AF_INET, place->host, &number) == 1;
+    snprintf(service, sizeof service, "%d", place->port);
     for (size_t i = 0; i < sizeof families / sizeof *families && hf_now() < deadline; i++) {
         struct addrinfo hints = {.ai_family = families[i], .ai_socktype = SOCK_STREAM}, *places;
-        int status = getaddrinfo(host, service, &hints, &places);
+        int status = getaddrinfo(place->host, service, &hints, &places);
         if (status != 0) {
             unknown = status;
             continue;
@@ -154,9 +151,8 @@ hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_
     int on = 1;
     *socket = (hf_socket){.fd = -1};
     if (hf_now() < deadline)
-        why = address->path != NULL
-                  ? connect_to_path(socket, address->path, deadline)
-                  : connect_to_host(socket, address->host, address->port, deadline);
+        why = address->path != NULL ? connect_to_path(socket, address->path, deadline)
+                                    : connect_to_host(socket, &address->place, deadline);
     if (why != NULL)
         return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, why);
     if (address->path != NULL)

@@ -168,7 +168,7 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
     unsigned char numeric[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *wanted = hf_ssl.SSL_get0_param(session->ssl);
     bool ok;
-    const char *name = address->host;
+    const char *name = address->place.host;
     if (inet_pton(AF_INET, name, numeric) == 1 || inet_pton(AF_INET6, name, numeric) == 1)
         ok = hf_ssl.X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1;
     else

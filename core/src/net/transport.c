@@ -47,12 +47,10 @@ void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, con
 
 /* Check the server for dangers, in one write. False: the connection is useless now. */
 static bool look_around(hf_transport *transport, hf_connection *connection, int64_t deadline) {
-    const char *info[] = {"INFO", "memory"}, *get[] = {"GET", HF_MEMBERS_KEY};
-    redisReply *memory = NULL, *members = NULL;
-    bool good = hf_connection_append_words(connection, 2, info, NULL) &&
-                hf_connection_append_words(connection, 2, get, NULL) &&
-                hf_connection_exchange(connection, hf_now(), deadline, &memory) == HF_OK &&
-                hf_connection_exchange(connection, hf_now(), deadline, &members) == HF_OK;
+    const hf_words questions[] = {{2, {"INFO", "memory"}}, {2, {"GET", HF_MEMBERS_KEY}}};
+    redisReply *replies[2];
+    bool good = hf_connection_ask(connection, deadline, 2, questions, replies) == HF_OK;
+    const redisReply *memory = replies[0], *members = replies[1];
     if (good && members->type == REDIS_REPLY_STRING)
         hf_warn(transport->warning, sizeof transport->warning,
                 "%.100s is a master of a quorum (its key " HF_MEMBERS_KEY
@@ -62,8 +60,7 @@ static bool look_around(hf_transport *transport, hf_connection *connection, int6
     if (good && memory->type == REDIS_REPLY_STRING)
         hf_warn_of_eviction(transport->warning, sizeof transport->warning, connection->shown,
                             memory->str);
-    freeReplyObject(memory);
-    freeReplyObject(members);
+    hf_replies_free(replies, 2);
     return good;
 }
 
@@ -157,9 +154,8 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 /* A request under way. */
 typedef struct hf_trip {
     hf_request *request;
-    bool explains;   /* if it is refused, report which permissions the user lacks */
-    hf_brake *brake; /* or NULL */
-    bool pulled;     /* while it waited for its answer: the server may be well */
+    bool explains; /* if it is refused, report which permissions the user lacks */
+    bool pulled;   /* the brake, while it waited for its answer: the server may be well */
     hf_course course;
     int64_t deadline;
 } hf_trip;
@@ -197,7 +193,6 @@ static int how_to_take(const hf_request *request) {
 hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome) {
     hf_status status;
-    outcome->met = HF_MET_ERROR;
     outcome->after = hf_transport_error(transport, shown, reply->str, &status);
     if (outcome->after == HF_AFTER_MOVED || outcome->after == HF_AFTER_ASK)
         outcome->to = hf_discovery_redirect(transport->discovery, node, reply->str);
@@ -213,7 +208,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         connection->unheeded += hf_answers_before(how);
     if (!joins && !hf_connection_append(connection, trip->request, how))
         status = hf_fail(HF_ENOMEM, "no memory");
-    else if (!hf_brake_watch(trip->brake, hf_connection_fd(connection)))
+    else if (!hf_brake_watch(connection->socket.fd))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
@@ -224,10 +219,10 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
     status = joins ? hf_joint_exchange(connection, trip->request, how, now, by, &answer->reply)
                    : hf_connection_exchange(connection, now, by, &answer->reply);
-    bool alive = hf_brake_watch(trip->brake, -1);
+    bool alive = hf_brake_watch(-1);
     if (status != HF_OK) {
         hf_pool_give(transport->pool, connection, false);
-        outcome->met = HF_MET_SILENCE;
+        outcome->after = HF_AFTER_SILENCE;
         if (!alive)
             HF_MARK("M16");
         trip->pulled = !alive;
@@ -239,7 +234,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
-        outcome->met = HF_MET_SILENCE; /* its answer counts for nothing */
+        outcome->after = HF_AFTER_SILENCE; /* its answer counts for nothing */
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip, answer) && alive;
     }
@@ -255,7 +250,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
 static hf_status take(hf_transport *transport, const hf_trip *trip, int64_t *now,
                       hf_connection **connection_out) {
     int how = how_to_take(trip->request);
-    if (trip->brake == NULL)
+    if (hf_brake_mine() == NULL)
         return hf_pool_take(transport->pool, trip->course.node, how, trip->deadline, now,
                             connection_out);
     if (how == HF_POOL_CONFIRMS)
@@ -272,8 +267,8 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     hf_status status = take(transport, trip, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
-    if (status == HF_ECONNECT && trip->brake == NULL)
-        outcome->met = HF_MET_NOBODY;
+    if (status == HF_ECONNECT && hf_brake_mine() == NULL)
+        outcome->after = HF_AFTER_NOBODY;
     return status;
 }
 
@@ -314,8 +309,7 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     for (;;) {
-        hf_outcome outcome = {.met = HF_MET_ERROR, /* unless the attempt meets something else */
-                              .after = HF_AFTER_FAIL,
+        hf_outcome outcome = {.after = HF_AFTER_FAIL, /* unless the attempt meets something else */
                               .to = -1,
                               .clustered = hf_discovery_clustered(transport->discovery),
                               .deadline = trip->deadline};
@@ -323,7 +317,7 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
         if (status == HF_OK)
             return HF_OK;
         outcome.hurried =
-            trip->brake != NULL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
+            hf_brake_mine() != NULL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
         outcome.now = hf_now();
         int node = trip->course.node;
         hf_step step = hf_course_next(&trip->course, &outcome);
@@ -350,8 +344,7 @@ static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
 
 hf_status hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
                             hf_answer *answer) {
-    hf_trip trip = {
-        .request = request, .deadline = deadline, .explains = true, .brake = hf_brake_mine()};
+    hf_trip trip = {.request = request, .deadline = deadline, .explains = true};
     return go(transport, &trip, answer);
 }
 
@@ -373,7 +366,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_answer answer;
     snprintf(text, sizeof text, "%s", hf_error_message());
     hf_request_permissions(&question, request);
-    hf_trip trip = {.request = &question, .deadline = deadline, .brake = hf_brake_mine()};
+    hf_trip trip = {.request = &question, .deadline = deadline};
     go(transport, &trip, &answer);
     hf_transport_refusal(text, &question, answer.reply);
     freeReplyObject(answer.reply);

@@ -25,17 +25,6 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
-/* A column of decimal digits; -1: it has other characters. */
-static int64_t read_column(const char *text, int width) {
-    int64_t number = 0;
-    for (int i = 0; i < width; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return -1;
-        number = 10 * number + (text[i] - '0');
-    }
-    return number;
-}
-
 /* ----------------------------------------------------------- How ids stand */
 
 /* The time, and the fence that is the time: nothing before 2001. */
@@ -53,7 +42,7 @@ static hf_answer_kind read_fence(const redisReply *reply, size_t more, int64_t l
         return reply->integer == 0 ? HF_ANSWER_ASK : HF_ANSWER_HELD;
     if (reply->type != REDIS_REPLY_STRING || reply->len != STAMP_DIGITS + more)
         return HF_ANSWER_NONSENSE;
-    int64_t fence = read_column(reply->str, STAMP_DIGITS);
+    int64_t fence = hf_read_digits(reply->str, STAMP_DIGITS);
     if (!within(fence, STAMP_MIN, HF_NUMBER_MAX))
         return HF_ANSWER_NONSENSE;
     *look = (hf_look){.server_us = fence, .ttl_ms = lease_ms};
@@ -85,9 +74,9 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
         return HF_ANSWER_ASK;
     if (reply->type != REDIS_REPLY_STRING || reply->len != 2 * STAMP_DIGITS + 14)
         return HF_ANSWER_NONSENSE;
-    int64_t now = read_column(reply->str, STAMP_DIGITS);
-    int64_t fence = read_column(reply->str + STAMP_DIGITS + 1, STAMP_DIGITS);
-    int64_t lease_ms = read_column(reply->str + 2 * STAMP_DIGITS + 2, 12);
+    int64_t now = hf_read_digits(reply->str, STAMP_DIGITS);
+    int64_t fence = hf_read_digits(reply->str + STAMP_DIGITS + 1, STAMP_DIGITS);
+    int64_t lease_ms = hf_read_digits(reply->str + 2 * STAMP_DIGITS + 2, 12);
     if (!within(now, STAMP_MIN, HF_NUMBER_MAX) || !within(fence, 1, now) || lease_ms < 0)
         return HF_ANSWER_NONSENSE;
     /* A grant that is not claimed ends sooner. */
@@ -128,9 +117,9 @@ bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *r
     if (memchr("brde", *head, 4) == NULL)
         return false;
     record->kind = (hf_record_kind)*head;
-    record->fence = read_column(head + 1, STAMP_DIGITS);
-    record->since_us = read_column(head + 1 + STAMP_DIGITS, STAMP_DIGITS);
-    record->result_length = read_column(head + 1 + 2 * STAMP_DIGITS, 8);
+    record->fence = hf_read_digits(head + 1, STAMP_DIGITS);
+    record->since_us = hf_read_digits(head + 1 + STAMP_DIGITS, STAMP_DIGITS);
+    record->result_length = hf_read_digits(head + 1 + 2 * STAMP_DIGITS, 8);
     record->terms = head + 1 + 2 * STAMP_DIGITS + 8;
     record->owner = record->terms + HF_TERMS_LENGTH;
     record->owner_length = hf_owner_split(record->owner, length - columns, &of_hold, &ignored);
@@ -235,11 +224,6 @@ const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept)
     return reply->element[5]->str;
 }
 
-bool hf_reply_kick_again(const redisReply *reply) {
-    int64_t numbers[2];
-    return read_numbers(reply, numbers, 2) && numbers[1] == HF_TTL_MORE;
-}
-
 /* ------------------------------------------------------------- The others */
 
 hf_status hf_unexpected(const char *what) {
@@ -294,8 +278,8 @@ bool hf_message_grant(const char *text, size_t length, hf_grant *grant) {
         return false;
     memcpy(grant->id, text + 1, HF_ID_LENGTH);
     grant->id[HF_ID_LENGTH] = '\0';
-    grant->fence = read_column(text + 1 + HF_ID_LENGTH, STAMP_DIGITS);
-    grant->server_us = read_column(text + 1 + HF_ID_LENGTH + STAMP_DIGITS, STAMP_DIGITS);
+    grant->fence = hf_read_digits(text + 1 + HF_ID_LENGTH, STAMP_DIGITS);
+    grant->server_us = hf_read_digits(text + 1 + HF_ID_LENGTH + STAMP_DIGITS, STAMP_DIGITS);
     return within(grant->fence, 1, HF_NUMBER_MAX) && within(grant->server_us, 1, HF_NUMBER_MAX);
 }
 

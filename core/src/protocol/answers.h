@@ -96,8 +96,6 @@ bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine,
 /* Of a cancel: the holder of the lock, in the reply; NULL: the reply does not have it. *kept:
  * its work has ended. */
 const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept);
-/* Did a kick leave more of the queue to skip? */
-bool hf_reply_kick_again(const redisReply *reply);
 
 /* What a limit replaces; 0, 0: nothing. False: its script gives no such reply. */
 bool hf_reply_limit(const redisReply *reply, int64_t *permits, int64_t *per_ms);

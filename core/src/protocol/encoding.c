@@ -31,7 +31,7 @@ void hf_encode(hf_bytes *bytes, const void *data, size_t length, const void *mor
     bytes->length = (size_t)(to + 2 - bytes->data); /* the header was shorter */
 }
 
-void hf_encode_words(hf_bytes *bytes, int count, const char **words, const size_t *lengths) {
+void hf_encode_words(hf_bytes *bytes, int count, const char *const *words, const size_t *lengths) {
     hf_encode_count(bytes, (size_t)count);
     for (int i = 0; i < count; i++)
         hf_encode(bytes, words[i], lengths != NULL ? lengths[i] : strlen(words[i]), "", 0);

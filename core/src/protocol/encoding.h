@@ -14,6 +14,6 @@ void hf_encode_count(hf_bytes *bytes, size_t count);
 void hf_encode(hf_bytes *bytes, const void *data, size_t length, const void *more,
                size_t more_length);
 /* A whole command. lengths: of the words, or NULL if each ends with a NUL. */
-void hf_encode_words(hf_bytes *bytes, int count, const char **words, const size_t *lengths);
+void hf_encode_words(hf_bytes *bytes, int count, const char *const *words, const size_t *lengths);
 
 #endif

@@ -17,7 +17,7 @@ static const char *inner_error(const char *text) {
 }
 
 /* The one table of server errors, by the first word, behind the prefix of a script
- * of Redis 6.2. */
+ * of Redis 6.2. All others are refusals, as NOPERM, OOM, MISCONF and NOREPLICAS are. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {
     static const struct {
         const char *code;
@@ -36,10 +36,6 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
         {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* became a replica under the call */
         {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* without a password */
         {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* with a wrong one */
-        {"NOPERM", HF_ESERVER, HF_AFTER_FAIL},          /* the user's ACL lacks a permission */
-        {"OOM", HF_ESERVER, HF_AFTER_FAIL},             /* out of memory, noeviction */
-        {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */
-        {"NOREPLICAS", HF_ESERVER, HF_AFTER_FAIL},      /* min-replicas-to-write not met */
     };
     text = inner_error(text);
     size_t length = strcspn(text, " ");

@@ -4,8 +4,8 @@
 
 #include "base/util.h"
 
-/* What a client does after an error. In all cases but the first the request was not carried
- * out, and may be sent again; course.h decides when and where. */
+/* What a client does after an error, or without an answer. In all cases but the first and the last
+ * the request was not carried out, and may be sent again; course.h decides when and where. */
 typedef enum {
     HF_AFTER_FAIL,      /* report it to the caller: it is refused, or the error is unknown */
     HF_AFTER_LOAD,      /* send it with its script's text */
@@ -13,7 +13,9 @@ typedef enum {
     HF_AFTER_RECONNECT, /* the server is no master: find the master */
     HF_AFTER_MOVED,     /* another node serves its slot */
     HF_AFTER_ASK,       /* another node has its keys already: send it there, after ASKING */
-    HF_AFTER_SPLIT      /* its keys are on two nodes, while their slot moves */
+    HF_AFTER_SPLIT,     /* its keys are on two nodes, while their slot moves */
+    HF_AFTER_NOBODY,    /* no error: it was not sent, because there is no connection */
+    HF_AFTER_SILENCE    /* no error: it was sent, and the connection is dead or a former master's */
 } hf_after_error;
 /* *status: for the caller, if the request is not sent again. */
 hf_after_error hf_error_class(const char *text, hf_status *status);

@@ -113,17 +113,8 @@ void hf_names_channel(const hf_names *names, bool sharded, const char *client_id
 }
 
 size_t hf_owner_split(const char *text, size_t length, const char **note, size_t *note_length) {
-    const char *end = text + length, *at = text;
-    *note = "";
-    *note_length = 0;
-    while ((at = memchr(at, HF_NOTE_MARK[0], (size_t)(end - at))) != NULL) {
-        if ((size_t)(end - at) >= HF_NOTE_MARK_LENGTH &&
-            memcmp(at, HF_NOTE_MARK, HF_NOTE_MARK_LENGTH) == 0) {
-            *note = at + HF_NOTE_MARK_LENGTH;
-            *note_length = (size_t)(end - *note);
-            return (size_t)(at - text);
-        }
-        at++;
-    }
-    return length;
+    const char *mark = memmem(text, length, HF_NOTE_MARK, HF_NOTE_MARK_LENGTH);
+    *note = mark != NULL ? mark + HF_NOTE_MARK_LENGTH : "";
+    *note_length = mark != NULL ? (size_t)(text + length - *note) : 0;
+    return mark != NULL ? (size_t)(mark - text) : length;
 }

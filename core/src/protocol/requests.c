@@ -272,8 +272,9 @@ void hf_request_drop_one(hf_request *request, const hf_names *names, const char 
     add_fence(request, fence);
 }
 
-static void begin_release(hf_request *request, const hf_names *names, const hf_ask *ask,
-                          int64_t fence, bool bury) {
+void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
+                       bool bury, const hf_leaving *left) {
+    bool more = bury || ask->channel != NULL || left != NULL;
     begin_script(request, &hf_script_release, names, ALL_KEYS);
     if (bury)
         add_dead(request, names, ask->id);
@@ -282,31 +283,25 @@ static void begin_release(hf_request *request, const hf_names *names, const hf_a
         add_fence(request, fence);
     else
         add_argument(request, "", 0);
-}
-
-void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
-                        int64_t fence, bool bury) {
-    begin_release(request, names, ask, fence, bury);
-    /* Alone only if no dead id, and no place in the queue, needs the other keys. */
-    if (fence > 0 && !bury && ask->channel == NULL)
+    /* Alone only if no dead id, no place in the queue, and no record, needs the other keys. */
+    if (fence > 0 && !more)
         request->alone = &hf_script_leave;
-    if (bury || ask->channel != NULL) {
+    if (more) {
         add_number(request, bury);
         add_member(request, ask);
+    }
+    if (left != NULL) {
+        add_number(request, left->ttl_ms);
+        add_argument(request, left->bytes, left->length);
+        add_argument(request, &left->how, 1);
+        add_argument(request, left->terms, HF_TERMS_LENGTH);
     }
     add_fence_life(request, names);
 }
 
-void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
-                       bool bury, const hf_leaving *left) {
-    begin_release(request, names, ask, fence, bury);
-    add_number(request, bury);
-    add_argument(request, "", 0);
-    add_number(request, left->ttl_ms);
-    add_argument(request, left->bytes, left->length);
-    add_argument(request, &left->how, 1);
-    add_argument(request, left->terms, HF_TERMS_LENGTH);
-    add_fence_life(request, names);
+void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
+                        int64_t fence, bool bury) {
+    hf_request_finish(request, names, ask, fence, bury, NULL);
 }
 
 void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,

@@ -16,8 +16,7 @@ typedef struct hf_request {
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
-    int32_t
-        replicas; /* how many replicas should have its writes, within replica_ms; 0: no replicas */
+    int32_t replicas;          /* how many should have its writes, within replica_ms; or 0 */
     int64_t replica_ms;
     bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
     bool fetches;  /* its answer may have a result, which may be long */
@@ -94,7 +93,7 @@ typedef struct hf_leaving {
     int64_t ttl_ms;
 } hf_leaving;
 
-/* Release, and record the end of the call. */
+/* Release, and record the end of the call; NULL: only release. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
                        bool bury, const hf_leaving *left);
 /* Record the beginning of a call that is made at most once. unknown_ms: how long an unknown outcome
