@@ -143,7 +143,7 @@ static void line_up(struct hf_ballot *ballot) {
     hf_op_waits_locked(ballot->op);
     ballot->head_at = 0;
     if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */
-        ballot->score = hf_op_score(ballot->line->hold->client, hf_call_number(ballot->line));
+        ballot->score = hf_op_score(ballot->line->master, hf_call_number(ballot->line));
     if (ballot->line != NULL && ballot->line->at != office && office != HF_NO_MASTER)
         hf_call_abandon(&ballot->line);
     if (ballot->line == NULL && office != HF_NO_MASTER) {

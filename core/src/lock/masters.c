@@ -16,15 +16,13 @@
 
 /* ------------------------------------------------------------------ Calls */
 
-hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *hold,
-                     hf_hearer *heard, void *of) {
+hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hearer *heard, void *of) {
     struct hf_quorum *quorum = client->quorum;
     hf_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return NULL;
     *call = (hf_call){.kind = kind, .at = at, .heard = heard, .of = of, .sent_at = hf_now()};
-    if (hold != NULL)
-        call->hold = hf_hold_grab(hold);
+    call->master = quorum->masters[at].client;
     hf_list_add_last(kind == HF_CALL_LINE ? &quorum->lines : &quorum->masters[at].calls,
                      &call->item);
     return call;
@@ -32,7 +30,6 @@ hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *h
 
 void hf_call_drop(hf_call *call) {
     hf_list_remove(&call->item);
-    hf_hold_drop(call->hold);
     free(call);
 }
 
@@ -43,7 +40,7 @@ void hf_call_abandon(hf_call **of) {
         return;
     call->heard = NULL;
     if (call->kind != HF_CALL_TELL)
-        hf_op_cancel(call->hold->client, hf_call_number(call));
+        hf_op_cancel(call->master, hf_call_number(call));
 }
 
 void hf_vote_give_up(hf_hold *vote) {
@@ -55,7 +52,7 @@ void hf_vote_give_up(hf_hold *vote) {
 }
 
 void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
-    hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL, NULL);
+    hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL);
     if (call == NULL || hf_hold_release_start(vote, hf_call_number(call)) != HF_OK) {
         if (call != NULL)
             hf_call_drop(call);

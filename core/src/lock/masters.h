@@ -22,15 +22,14 @@ typedef struct hf_call {
     int64_t sent_at;
     hf_call_kind kind;
     size_t at;
-    struct hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
-    hf_hearer *heard;     /* NULL: its end is not wanted, and a vote that it brings goes back */
-    void *of;             /* the hearer's */
-    int64_t fence;        /* that is to be confirmed */
+    hf_client *master;
+    hf_hearer *heard; /* NULL: its end is not wanted, and a vote that it brings goes back */
+    void *of;         /* the hearer's */
+    int64_t fence;    /* that is to be confirmed */
 } hf_call;
 
 /* NULL: no memory. */
-hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, struct hf_hold *hold,
-                     hf_hearer *heard, void *of);
+hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hearer *heard, void *of);
 /* Of its completion. */
 static inline int64_t hf_call_number(const hf_call *call) { return (int64_t)(intptr_t)call; }
 /* It was not started. */

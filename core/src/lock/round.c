@@ -135,7 +135,7 @@ static void polled(hf_call *call, const hf_completion *completion) {
 }
 
 void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
-    hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, of, polled, mine);
+    hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, polled, mine);
     hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
     hf_status status = call != NULL ? start_one(mine->kind, of, duration_ms, hf_call_number(call))
                                     : hf_fail(HF_ENOMEM, "no memory");

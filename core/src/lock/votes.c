@@ -204,7 +204,7 @@ static void confirmed(hf_call *call, const hf_completion *completion) {
 
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
     hf_vote *of = &ballot->votes[at];
-    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, of->hold, confirmed, ballot);
+    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, confirmed, ballot);
     if (call != NULL) {
         call->fence = ballot->fence;
         if (hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call)) == HF_OK) {
@@ -266,8 +266,7 @@ static void vote_ended(hf_call *call, const hf_completion *completion) {
 void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
     hf_client *client = hf_votes_master(ballot, at)->client;
     hf_hold *hold = hf_hold_for(client, ballot->like);
-    hf_call *call =
-        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
+    hf_call *call = hold != NULL ? hf_call_new(ballot->client, kind, at, vote_ended, ballot) : NULL;
     if (call == NULL) {
         ballot->lacks = true;
         hf_hold_drop(hold);
@@ -480,7 +479,7 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
 static void keep_owed(const struct hf_ballot *ballot, int64_t left_ms) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
-        hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, i, NULL, NULL, NULL);
+        hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, i, NULL, NULL);
         if (call != NULL && hf_hold_keep_start(of, left_ms, hf_call_number(call)) != HF_OK)
             hf_call_drop(call);
     }
