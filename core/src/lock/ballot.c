@@ -406,11 +406,10 @@ static void voted(hf_call *call, const hf_completion *completion) {
 
 /* ----------------------------------------------------------------- Acquire */
 
-static const hf_acquiring acquiring = {.voted = voted, .changed = step, .due = ballot_due};
-
 /* A lock for which others have just waited is waited for; else all are asked. */
 static void begin(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
+    ballot->timer.fire = ballot_due;
     ballot->office = office != HF_NO_MASTER ? office : 0;
     if (ballot->op->timeout_ms != 0 && office != HF_NO_MASTER &&
         hf_waiting_expected_locked(ballot->client, ballot->like->names))
@@ -426,7 +425,7 @@ static bool stands(hf_op *op) {
 }
 
 static hf_status ask(hf_op *op) {
-    if (!hf_op_equip_locked(op) || hf_votes_new(op, &acquiring) == NULL)
+    if (!hf_op_equip_locked(op) || hf_votes_new(op) == NULL)
         return hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
     begin(op->ballot);
     return HF_OK;
@@ -467,7 +466,6 @@ static void run(hf_op *op, bool interruptible) {
 static void begin_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
     (void)now;
-    timer->fire = ballot_due;
     if (!hf_votes_nest(ballot->op))
         begin(ballot);
     else
@@ -476,7 +474,7 @@ static void begin_due(hf_timer *timer, int64_t now) {
 
 /* Its first step is the keeper's: the caller does not know of it yet. */
 static bool begin_started(hf_op *op, int64_t pause_ms) {
-    struct hf_ballot *ballot = hf_votes_new(op, &acquiring);
+    struct hf_ballot *ballot = hf_votes_new(op);
     if (ballot == NULL)
         return false;
     hf_thread_timer_locked(ballot->client, &ballot->timer, hf_after(hf_now(), pause_ms));
@@ -507,6 +505,8 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .due = hf_votes_due,
                                   .count = hf_votes_count,
                                   .leave = hf_votes_leave,
+                                  .voted = voted,
+                                  .changed = step,
                                   .votes = hf_votes_held,
                                   .poll = hf_votes_poll,
                                   .hear = hear,

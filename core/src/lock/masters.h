@@ -14,9 +14,6 @@ typedef enum {
     HF_CALL_TELL  /* is about a vote that is there */
 } hf_call_kind;
 
-struct hf_call;
-typedef void hf_hearer(struct hf_call *call, const hf_completion *completion);
-
 typedef struct hf_call {
     hf_item item; /* in master->calls; or in quorum->lines */
     int64_t sent_at;

@@ -22,6 +22,9 @@ typedef enum {
 } hf_round_kind;
 
 typedef void hf_round_told(void *context, hf_status status);
+struct hf_ballot;
+struct hf_call;
+typedef void hf_hearer(struct hf_call *call, const hf_completion *completion);
 
 /* The end of the votes that a ballot lets go: each is given back, or is no longer renewed and
  * ends by itself, or stays with its master's client. */
@@ -42,6 +45,10 @@ typedef struct hf_ballot_ways {
     void (*count)(const struct hf_hold *hold, bool lengthens);
     /* The hold no longer stands on its votes; the last hold of a ballot lets them go. */
     void (*leave)(struct hf_hold *hold, hf_parting how);
+    /* Of a ballot that acquires: an acquire of a vote has ended; a vote has confirmed, or is no
+     * longer a vote. */
+    hf_hearer *voted;
+    void (*changed)(struct hf_ballot *ballot);
     /* How many masters have it now. */
     size_t (*votes)(const struct hf_hold *hold);
     /* Have all masters do that with their votes, and report the result of the majority, with

@@ -161,7 +161,7 @@ void hf_votes_free(struct hf_ballot *ballot, hf_parting how) {
     free(ballot);
 }
 
-struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
+struct hf_ballot *hf_votes_new(hf_op *op) {
     hf_client *client = op->hold->client;
     struct hf_ballot *ballot = calloc(1, sizeof *ballot);
     if (ballot == NULL || !hf_timer_reserve(&client->timers)) {
@@ -172,8 +172,6 @@ struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
     ballot->like = hf_hold_grab(op->hold);
     ballot->lease_ms = op->hold->validity.lease_ms;
     ballot->op = op;
-    ballot->acquiring = acquiring;
-    ballot->timer.fire = acquiring->due;
     hf_list_add_last(&client->quorum->ballots, &ballot->item);
     op->ballot = ballot;
     return ballot;
@@ -199,7 +197,7 @@ static void confirmed(hf_call *call, const hf_completion *completion) {
     else
         drop_unconfirmed(ballot, call->at, of);
     if (ballot->op != NULL)
-        ballot->acquiring->changed(ballot);
+        ballot->client->quorum->ways->changed(ballot);
 }
 
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
@@ -258,7 +256,7 @@ static void joined(hf_call *call, const hf_completion *completion) {
 static void vote_ended(hf_call *call, const hf_completion *completion) {
     const struct hf_ballot *ballot = call->of;
     if (ballot->op != NULL)
-        ballot->acquiring->voted(call, completion);
+        ballot->client->quorum->ways->voted(call, completion);
     else
         joined(call, completion);
 }
@@ -381,7 +379,7 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
         hf_hold_close(of->hold);
         *of = (hf_vote){0};
         if (ballot->op != NULL)
-            ballot->acquiring->changed(ballot);
+            client->quorum->ways->changed(ballot);
         else if (!still_stands(ballot))
             lose_all(ballot, completion->cause);
         else if (completion->cause == HF_CAUSE_GONE)

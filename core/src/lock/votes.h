@@ -15,13 +15,6 @@ typedef struct hf_vote {
     bool refuses;      /* others have this master */
 } hf_vote;
 
-/* The callbacks by which an acquire learns of its votes. */
-typedef struct hf_acquiring {
-    hf_hearer *voted;                          /* an acquire of a vote has ended */
-    void (*changed)(struct hf_ballot *ballot); /* a vote has confirmed, or is no longer a vote */
-    void (*due)(hf_timer *timer, int64_t now);
-} hf_acquiring;
-
 struct hf_ballot {
     hf_item item;
     hf_client *client;
@@ -33,8 +26,7 @@ struct hf_ballot {
     hf_timer timer;
 
     /* While it acquires: */
-    hf_op *op; /* or NULL */
-    const hf_acquiring *acquiring;
+    hf_op *op;        /* or NULL */
     int64_t asked_at; /* the round that is under way, or the last, began then */
     unsigned rounds;
     size_t reached; /* how many masters had answered when the last round ended */
@@ -72,7 +64,7 @@ static inline size_t hf_votes_masters(const struct hf_ballot *ballot) {
 #define HF_NO_MASTER SIZE_MAX
 
 /* NULL: no memory. */
-struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring);
+struct hf_ballot *hf_votes_new(hf_op *op);
 /* Its votes go, too. */
 void hf_votes_free(struct hf_ballot *ballot, hf_parting how);
 
