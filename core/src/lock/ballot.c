@@ -484,7 +484,7 @@ static bool begin_started(hf_op *op, int64_t pause_ms) {
 
 static void cancel(hf_op *op) { end_ballot(op->ballot, HF_ECANCELED, false); }
 
-static void close_all(hf_client *client) {
+void hf_ballots_close(hf_client *client) {
     HF_EACH(at, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, at);
         if (ballot->op != NULL && ballot->op->started)
@@ -497,8 +497,6 @@ static void close_all(hf_client *client) {
     hf_rounds_close(client);
 }
 
-static void hear(hf_client *client) { hf_masters_hear(client, hf_votes_lost); }
-
 const hf_ballot_ways hf_ballot = {.run = run,
                                   .begin = begin_started,
                                   .cancel = cancel,
@@ -508,7 +506,4 @@ const hf_ballot_ways hf_ballot = {.run = run,
                                   .voted = voted,
                                   .changed = step,
                                   .votes = hf_votes_held,
-                                  .poll = hf_votes_poll,
-                                  .hear = hear,
-                                  .close = close_all,
-                                  .end = hf_masters_end};
+                                  .poll = hf_votes_poll};

@@ -198,7 +198,7 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
                                                      : trip_ms - master->trip_ms;
 }
 
-static void hear(hf_client *client, size_t at, const hf_completion *completion) {
+void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion) {
     hf_master *master = &client->quorum->masters[at];
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
@@ -217,26 +217,11 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
     hf_call_drop(call);
 }
 
-void hf_masters_hear(hf_client *client,
-                     void (*lost)(hf_client *client, size_t at, const hf_completion *completion)) {
-    const struct hf_quorum *quorum = client->quorum;
-    for (size_t i = 0; i < quorum->count; i++)
-        for (;;) {
-            hf_completion completion = {.size = sizeof completion};
-            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
-                completion.kind == HF_KIND_NONE)
-                break;
-            if (completion.kind == HF_KIND_LOSS)
-                lost(client, i, &completion);
-            else
-                hear(client, i, &completion);
-        }
-}
-
 void hf_masters_end(struct hf_quorum *quorum) {
-    for (size_t i = 0; i <= quorum->count; i++) {
+    for (size_t i = 0; quorum != NULL && i <= quorum->count; i++) {
         hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
         while (calls->first != NULL)
             hf_call_drop(HF_OF(hf_call, item, calls->first));
     }
+    hf_quorum_end(quorum);
 }

@@ -54,10 +54,9 @@ bool hf_masters_refuse(const hf_client *client);
  * status with which masters refuse this client. */
 hf_status hf_masters_explain(const hf_client *client, const hf_names *names);
 
-/* Read the completions of the masters' clients. lost: a vote is lost. */
-void hf_masters_hear(hf_client *client,
-                     void (*lost)(hf_client *client, size_t at, const hf_completion *completion));
-/* Free it with the client, and with all calls that were never answered. */
+/* That master's client has told of something that is no loss. */
+void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion);
+/* End it with its client, and with all calls that were never answered. NULL is allowed. */
 void hf_masters_end(struct hf_quorum *quorum);
 
 #endif

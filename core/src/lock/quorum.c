@@ -221,7 +221,6 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
 void hf_quorum_end(struct hf_quorum *quorum) {
     if (quorum == NULL)
         return;
-    quorum->ways->end(quorum);
     for (size_t i = 0; i < quorum->count; i++)
         hf_client_drop(quorum->masters[i].client);
     hf_members_drop(quorum->members);

@@ -57,11 +57,6 @@ typedef struct hf_ballot_ways {
      * no report follows. */
     hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                       hf_round_told *told, void *context);
-    /* Read the completions of the masters' clients. */
-    void (*hear)(hf_client *client);
-    /* The client is being closed; and then it is freed, with all calls that were never answered. */
-    void (*close)(hf_client *client);
-    void (*end)(struct hf_quorum *quorum);
 } hf_ballot_ways;
 
 typedef struct hf_master {

@@ -369,7 +369,8 @@ static void doubt(struct hf_ballot *ballot) {
         doubted(ballot->holds, HF_ENOMEM);
 }
 
-void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion) {
+/* A master's client has lost a vote. */
+static void lost(hf_client *client, size_t at, const hf_completion *completion) {
     HF_EACH(item, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, item);
         hf_vote *of = &ballot->votes[at];
@@ -388,6 +389,21 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
             ask_missing(ballot, hf_now());
         return;
     }
+}
+
+void hf_votes_hear(hf_client *client) {
+    const struct hf_quorum *quorum = client->quorum;
+    for (size_t i = 0; i < quorum->count; i++)
+        for (;;) {
+            hf_completion completion = {.size = sizeof completion};
+            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
+                completion.kind == HF_KIND_NONE)
+                break;
+            if (completion.kind == HF_KIND_LOSS)
+                lost(client, i, &completion);
+            else
+                hf_master_hear(client, i, &completion);
+        }
 }
 
 static void join_due(hf_timer *timer, int64_t now) {

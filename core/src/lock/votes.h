@@ -89,8 +89,8 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline);
 /* The op's hold nests in a hold of the same owner: another handle of the same ballot. A longer
  * lease of its own is asked for in the background. */
 bool hf_votes_nest(hf_op *op);
-/* A master's client has lost a vote. */
-void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion);
+/* Read the completions of the masters' clients. */
+void hf_votes_hear(hf_client *client);
 /* The client is closed. What is held is the masters' clients' to release: their close does, or
  * leaves it. */
 void hf_votes_close(struct hf_ballot *ballot);
