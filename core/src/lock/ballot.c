@@ -55,8 +55,13 @@ static int64_t propose(const struct hf_ballot *ballot) {
     return floor > ballot->fence ? floor : ballot->fence;
 }
 
+/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
+static bool is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
+}
+
 static bool may_ask(const struct hf_ballot *ballot, size_t at, int64_t now) {
-    return !hf_vote_is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
+    return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
 }
 
 /* Are there enough to ask without those that are silent? up: and without those that are down. */
@@ -109,7 +114,7 @@ static void ask_all(struct hf_ballot *ballot) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         of->refuses = false;
-        if (of->hold == NULL && of->asking == NULL && !hf_vote_is_young(ballot, i, now) &&
+        if (of->hold == NULL && of->asking == NULL && !is_young(ballot, i, now) &&
             !(spares && hf_master_is_silent(ballot->client, i, now)))
             hf_vote_acquire(ballot, HF_CALL_ASK, i, floor);
     }
@@ -374,7 +379,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
-    if (held && hf_vote_is_young(ballot, at, call->sent_at)) {
+    if (held && is_young(ballot, at, call->sent_at)) {
         hf_vote_give_back(ballot->client, at, completion->hold);
         held = false;
     } else if (held) {

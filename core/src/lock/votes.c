@@ -216,10 +216,6 @@ void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
 
 /* ---------------------------------------------------------------- Asking */
 
-bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
-    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
-}
-
 /* A vote that joins is asked for as long as a hold whose lease was extended, or that is not
  * renewed; and for no longer than the max_hold. */
 static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {

@@ -77,8 +77,6 @@ void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold);
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at);
 /* Its master may not know the fence yet. */
 bool hf_vote_is_behind(const struct hf_ballot *ballot, const hf_vote *of);
-/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
-bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now);
 /* All its votes, except the vote of that master. */
 void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how);
 /* A majority of them stands until then. */
