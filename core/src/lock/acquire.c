@@ -605,10 +605,7 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_renewal_first_locked(hold);
     if (!confirms)
         return HF_OK;
-    hf_client_unlock(call->client);
-    status = hf_hold_confirm(hold, deadline_of_end(call), hold->terms.replica_ms);
-    hf_client_lock(call->client);
-    status = hf_hold_confirmed_locked(hold, status);
+    status = hf_hold_confirm_locked(hold, deadline_of_end(call), hold->terms.replica_ms);
     hold->kept = keep && hf_hold_is_listed(hold);
     call->held_at = hf_now();
     return status;
