@@ -2,7 +2,6 @@
 
 #include "base/simulated.h"
 #include "lock/hold.h"
-#include "lock/quorum.h"
 #include "lock/renewal.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
@@ -150,10 +149,7 @@ static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t rea
 }
 
 static int server_of(const hf_hold *hold) {
-    const hf_client *client = hold->client;
-    return client->quorum != NULL
-               ? 0
-               : hf_discovery_node(client->transport->discovery, hold->names->slot);
+    return hf_discovery_node(hold->client->transport->discovery, hold->names->slot);
 }
 
 /* An op was confirmed in vain, since that time, and would have had until that deadline. The ops in
