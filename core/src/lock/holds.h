@@ -140,11 +140,14 @@ void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
     if (hold->counts_since != 0)
-        hf_count_hold_locked(hold->terms.counting.tally, now - hold->counts_since);
+        hf_record(&hold->terms.counting.tally->stats.hold, now - hold->counts_since);
     hold->counts_since = 0;
 }
 static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at, int64_t now) {
-    hf_count_acquired_locked(hold->terms.counting.tally, hold->waited, now - began_at);
+    hf_stats *stats = &hold->terms.counting.tally->stats;
+    stats->acquired++;
+    stats->queued += hold->waited; /* it had a place in the queue */
+    hf_record(&stats->wait, now - began_at);
     hold->counts_since = now;
 }
 

@@ -40,7 +40,7 @@ void hf_numbers_end(struct hf_numbers *numbers);
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting);
 
-/* The rule of the client, for locks without a rule of their own. */
+/* How a hold is counted that is of no lock, but of another hold: with all others, and no alarm. */
 hf_counting hf_numbers_common(const hf_client *client);
 
 /* Here, because every acquire and release does it. */
@@ -49,16 +49,6 @@ static inline void hf_record(hf_histogram *histogram, int64_t ns) {
     int at = us <= HF_BUCKET_US ? 0 : 64 - __builtin_clzll((us - 1) / HF_BUCKET_US);
     histogram->sum_us += (int64_t)us;
     histogram->counts[at < HF_BUCKETS ? at : HF_BUCKETS - 1]++;
-}
-/* An acquire got the lock after that many ns. queued: it had a place in the queue. */
-static inline void hf_count_acquired_locked(hf_tally *tally, bool queued, int64_t waited) {
-    tally->stats.acquired++;
-    tally->stats.queued += queued;
-    hf_record(&tally->stats.wait, waited);
-}
-/* A hold that was counted as acquired has ended here, after that many ns. */
-static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
-    hf_record(&tally->stats.hold, held);
 }
 /* An acquire of that name failed. If it timed out, this thread's message has the timeout. */
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
