@@ -125,14 +125,13 @@ hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_opti
     counting->alarm = numbers->alarm;
     if (options->alarm_timeouts != 0)
         counting->alarm =
-            (hf_rule){.timeouts = options->alarm_timeouts > 0 ? options->alarm_timeouts : 0,
-                      .window_ms = options->alarm_window_ms};
+            (hf_rule){.timeouts = options->alarm_timeouts, .window_ms = options->alarm_window_ms};
     HF_HOLDING_CLIENT(client);
     counting->tally = by_name ? tally_of_locked(numbers, names) : &numbers->rest;
     if (counting->alarm.timeouts > 0 && numbers->watched == NULL)
         numbers->watched = calloc(SETS, sizeof *numbers->watched);
     bool good =
-        counting->tally != NULL && (counting->alarm.timeouts == 0 || numbers->watched != NULL);
+        counting->tally != NULL && (counting->alarm.timeouts <= 0 || numbers->watched != NULL);
     return good ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
 }
 

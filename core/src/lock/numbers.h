@@ -23,7 +23,7 @@ typedef struct hf_tally {
 /* When to raise the alarm: at that many timeouts of one lock within that time. */
 typedef struct hf_rule {
     int64_t window_ms;
-    int32_t timeouts; /* 0: never */
+    int32_t timeouts; /* 0 or less: never */
 } hf_rule;
 
 /* How an acquire and its hold are counted: as its lock is. */
