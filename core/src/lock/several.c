@@ -322,13 +322,6 @@ static void child_told(hf_op *op, hf_status status) {
         end_group(mine, mine->at, status);
 }
 
-static hf_status start_group_locked(group *mine, int64_t first) {
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < mine->count && status == HF_OK; i++)
-        status = hf_started_locked(mine->client, first + (int64_t)i, mine->news[i]);
-    return status == HF_OK ? next_locked(mine, 0) : status;
-}
-
 hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
                                     size_t owner_len, int64_t timeout_ms,
                                     const hf_acquire_options *const *options, int64_t op) {
@@ -359,8 +352,10 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
         hf_explain_lock(i);
     }
     HF_HOLDING_CLIENT(locks[0]->client);
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        status = hf_started_locked(mine->client, op + (int64_t)i, mine->news[i]);
     if (status == HF_OK)
-        status = start_group_locked(mine, op);
+        status = next_locked(mine, 0);
     if (status != HF_OK)
         free_group_locked(mine);
     return status;
