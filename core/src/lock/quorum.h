@@ -86,6 +86,7 @@ struct hf_quorum {
  * hf_quorum_end(). HF_ENOMEM. */
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways);
+typedef hf_status hf_question(hf_client *master, hf_request *request, redisReply **reply);
 /* The answer of one master. */
 typedef struct hf_heard {
     struct hf_gathering *of;
@@ -107,16 +108,15 @@ typedef struct hf_gathering {
     bool over;      /* no thread waits for the answer now */
     bool needs_all; /* the caller's before the run: it waits for those that are late, too */
     size_t masters;
-    hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
+    hf_question *ask;
     hf_heard from[HF_MASTERS_MAX];
 } hf_gathering;
 
 /* NULL: no memory. */
-hf_gathering *hf_gathering_new(const hf_client *client);
+hf_gathering *hf_gathering_new(const hf_client *client, hf_question *ask);
 /* Ask, and wait until all have answered; or a majority has and the others are late, unless all are
  * needed. Without the mutex. */
-void hf_gathering_run(hf_gathering *of, const hf_client *client,
-                      hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply));
+void hf_gathering_run(hf_gathering *of);
 /* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them,
  * which shows nothing about that master. */
 hf_status hf_gathering_lacks(const hf_gathering *of);
