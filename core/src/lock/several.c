@@ -163,11 +163,10 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
     memset(holds_out, 0, count * sizeof *holds_out);
     hf_client *client = locks[0]->client;
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
-    bool again = true;
-    while (again && status == HF_OK) {
+    while (status == HF_OK) {
         status = acquire_each(turns, count, timeout_ms, until, &caller, options, holds_out);
-        again = status == HF_OK;
-        if (status == HF_OK) {
+        bool all = status == HF_OK;
+        if (all) {
             hf_client_lock(client);
             status = join_in_time_locked(client, holds_out, count, timeout_ms, until);
             hf_client_unlock(client);
@@ -175,10 +174,10 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
         if (status == HF_OK)
             return HF_OK;
         give_up_all(holds_out, count, status);
-        again = again && status == HF_ELOST;
-        if (again)
-            status = hf_client_sleep(client, pause_before(&pause_ms, until),
-                                     (first.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
+        if (!all || status != HF_ELOST)
+            return status;
+        status = hf_client_sleep(client, pause_before(&pause_ms, until),
+                                 (first.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
     }
     return status;
 }
@@ -303,16 +302,15 @@ static void child_told(hf_op *op, hf_status status) {
     size_t lock = mine->at;
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = NULL;
-    if (status == HF_OK && op->canceled) { /* while it was confirmed */
-        mine->at++;
+    mine->at += status == HF_OK;
+    if (status == HF_OK && op->canceled) /* while it was confirmed */
         status = hf_fail(HF_ECANCELED, "the wait for lock %s was cancelled",
                          hf_names_quoted(op->hold->names));
-    }
     if (status != HF_OK) {
         hf_explain_lock(mine->turns[lock]);
         hf_hold_count_refused_locked(op->hold, status);
     }
-    if (status == HF_OK && ++mine->at == mine->count) {
+    if (status == HF_OK && mine->at == mine->count) {
         join_group(mine);
         return;
     }
