@@ -29,12 +29,12 @@ typedef struct watch {
 
 struct hf_numbers {
     hf_tally rest; /* of all names without their own */
-    hf_tally **named;
     uint32_t count, names_max;
     hf_index tallies; /* the named ones */
     bool by_name;     /* unless the lock overrides it */
     hf_rule alarm;
     watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
+    hf_tally *named[];      /* up to names_max */
 };
 
 /* ----------------------------------------------------------------- Options */
@@ -60,14 +60,9 @@ hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers *
         return hf_fail(HF_EINVAL, "names_max is %u: it takes 1 to %d", options->names_max,
                        NAMES_MAX);
     uint32_t names_max = options->names_max > 0 ? options->names_max : NAMES_DEFAULT;
-    struct hf_numbers *numbers = calloc(1, sizeof *numbers);
-    hf_tally **named = calloc(names_max, sizeof *named);
-    if (numbers == NULL || named == NULL) {
-        free(numbers);
-        free(named);
+    struct hf_numbers *numbers = calloc(1, sizeof *numbers + names_max * sizeof(hf_tally *));
+    if (numbers == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    }
-    numbers->named = named;
     numbers->names_max = names_max;
     numbers->by_name = options->count_names == HF_ON;
     numbers->alarm =
@@ -88,7 +83,6 @@ void hf_numbers_end(struct hf_numbers *numbers) {
             hf_names_drop(numbers->watched[i][j].names);
     free(numbers->watched);
     hf_index_end(&numbers->tallies);
-    free(numbers->named);
     free(numbers);
 }
 
