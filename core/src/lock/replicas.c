@@ -238,8 +238,6 @@ void hf_op_confirm_locked(hf_op *op) {
 void hf_confirming_cancel_locked(hf_client *client) {
     HF_EACH(at, &client->confirming) {
         hf_op *op = HF_OP_AT(at);
-        if (op->told == NULL)
-            continue;
         hf_status status = hf_client_explain_closed();
         if (!op->busy) {
             end_confirm(op, status);
