@@ -690,11 +690,8 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    hf_completion completion = {
-        .kind = HF_KIND_ACQUIRE,
-        .status = status,
-        .op = op->news->completion.op,
-    };
+    hf_completion completion = op->news->completion;
+    completion.status = status;
     if (told) {
         completion.hold = hold;
         completion.hold_number = hold->number;

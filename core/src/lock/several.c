@@ -213,19 +213,18 @@ static void free_group_locked(group *mine) {
 static void tell_group(group *mine) {
     hf_status status = mine->status;
     for (size_t i = 0; i < mine->count; i++) {
-        hf_completion completion = {.kind = HF_KIND_ACQUIRE,
-                                    .status = status,
-                                    .op = mine->news[i]->completion.op,
-                                    .hold = status == HF_OK ? mine->holds[i] : NULL,
-                                    .hold_number = status == HF_OK ? mine->holds[i]->number : 0};
+        hf_hold *hold = mine->holds[i];
+        hf_completion completion = mine->news[i]->completion;
+        completion.status = status;
         if (status == HF_OK) {
-            mine->holds[i]->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
-            hf_hold_count_acquired_locked(mine->holds[i], mine->since, hf_now());
+            hold->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
+            hf_hold_count_acquired_locked(hold, mine->since, hf_now());
+            completion.hold = hold;
+            completion.hold_number = hold->number;
+            mine->holds[i] = NULL; /* the completion's */
         }
         hf_error_set(&mine->error);
         hf_tell_locked(mine->client, &mine->news[i], &completion);
-        if (status == HF_OK)
-            mine->holds[i] = NULL; /* the completion's */
     }
     free_group_locked(mine);
 }
