@@ -13,26 +13,25 @@
  * something itself, its claim, and waits for that. What came before it a replica
  * that has it has too.
  */
-static hf_status ask_replicas(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
+static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     for (;;) {
         int64_t left_ms;
         hf_request request;
         hf_answer answer;
-        hf_client_lock(client);
         hf_hold_claim_request(&request, hold);
-        hf_client_unlock(client);
         request.replicas = hold->terms.replicas;
         request.replica_ms = replica_ms;
+        hf_client_unlock(client);
         hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
         hf_request_free(&request);
+        hf_client_lock(client);
         if (status != HF_OK)
             return status;
         bool good = hf_reply_renewal(answer.reply, &left_ms);
         freeReplyObject(answer.reply);
         if (!good)
             return hf_unexpected("claim");
-        HF_HOLDING_CLIENT(client);
         if (hf_renewal_learns_many_locked(hold, left_ms))
             continue;
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
@@ -53,15 +52,6 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold) {
     return hold->terms.replicas > 0 || (hold->terms.whole && !is_whole(hold));
 }
 
-static hf_status make_whole(hf_hold *hold, int64_t deadline) {
-    hf_client_lock(hold->client);
-    bool whole = !hold->terms.whole || is_whole(hold);
-    hf_client_unlock(hold->client);
-    if (!whole)
-        HF_MARK("H41");
-    return whole ? HF_OK : hf_hold_renew_by(hold, deadline);
-}
-
 static hf_status explain_few(const hf_hold *hold) {
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
@@ -75,13 +65,15 @@ static hf_status explain_few(const hf_hold *hold) {
 hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     bool asks = hold->terms.replicas > 0 && hold->reached < 0;
-    hf_client_unlock(client);
-    hf_status status = asks ? ask_replicas(hold, deadline, replica_ms) : HF_OK;
+    hf_status status = asks ? ask_replicas_locked(hold, deadline, replica_ms) : HF_OK;
     deadline = hf_after(deadline, replica_ms);
     bool enough = hold->terms.replicas == 0 || hold->reached >= hold->terms.replicas;
-    if (status == HF_OK && enough)
-        status = make_whole(hold, deadline);
-    hf_client_lock(client);
+    if (status == HF_OK && enough && hold->terms.whole && !is_whole(hold)) {
+        HF_MARK("H41");
+        hf_client_unlock(client);
+        status = hf_hold_renew_by(hold, deadline);
+        hf_client_lock(client);
+    }
     /* No loss was announced, as no caller has it yet. */
     bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     if (status == HF_OK && enough && held)
