@@ -179,10 +179,6 @@ int hf_hold_state_now(const hf_hold *hold, int64_t now) {
     return hold->state == HF_STATE_HELD && now >= deadline_of(hold) ? HF_STATE_LOST : hold->state;
 }
 
-void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
-    hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
-}
-
 static int why_lost(const hf_hold *hold) {
     return hold->cause == HF_CAUSE_UNREACHABLE ? HF_WHY_UNREACHABLE
            : hold->cause == HF_CAUSE_GONE      ? HF_WHY_GONE

@@ -136,7 +136,9 @@ static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.li
 
 /* Count a hold: its acquire failed; it was lost; it has ended here; its acquire, which began at
  * began_at, succeeded. A loss and an end count only after that: before, the acquire fails. */
-void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
+static inline void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
+    hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
+}
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
     if (hold->counts_since != 0)
