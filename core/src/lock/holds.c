@@ -187,10 +187,14 @@ static int why_lost(const hf_hold *hold) {
 }
 
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+    hf_stats *stats = &hold->terms.counting.tally->stats;
     if (hold->why == HF_WHY_UNKNOWN)
         __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
-    if (hold->counts_since != 0)
-        hf_count_loss_locked(hold->terms.counting.tally, hold->cause);
+    if (hold->counts_since != 0) {
+        stats->lost_gone += hold->cause == HF_CAUSE_GONE;
+        stats->lost_unreachable += hold->cause == HF_CAUSE_UNREACHABLE;
+        stats->lost_expired += hold->cause == HF_CAUSE_EXPIRED;
+    }
     hf_hold_count_end_locked(hold, now);
 }
 

@@ -238,14 +238,6 @@ void hf_count_finish_locked(hf_tally *tally, char how, hf_status status) {
     ++*ended;
 }
 
-void hf_count_loss_locked(hf_tally *tally, int cause) {
-    hf_stats *stats = &tally->stats;
-    int64_t *lost = cause == HF_CAUSE_GONE          ? &stats->lost_gone
-                    : cause == HF_CAUSE_UNREACHABLE ? &stats->lost_unreachable
-                                                    : &stats->lost_expired;
-    ++*lost;
-}
-
 /* ----------------------------------------------------------------- Reading */
 
 /* All members but the first two are counts. */

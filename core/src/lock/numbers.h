@@ -55,7 +55,5 @@ void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_
                              hf_status status);
 /* The end of a call, as in hf_leaving, and the status of its report to the server. */
 void hf_count_finish_locked(hf_tally *tally, char how, hf_status status);
-/* It was lost. */
-void hf_count_loss_locked(hf_tally *tally, int cause);
 
 #endif
