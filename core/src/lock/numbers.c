@@ -169,24 +169,18 @@ static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rul
     return least;
 }
 
-/* Count a timeout. True, once in a window: there are as many as the rule allows. */
-static bool is_alarming(watch *at, int64_t now) {
-    at->counts[at->slice % (SLICES + 1)]++;
-    if (timeouts_in(at) < at->rule.timeouts || now < at->quiet_until)
-        return false;
-    at->quiet_until = hf_after(now, at->rule.window_ms);
-    return true;
-}
-
+/* Count a timeout. Raise the alarm, once in a window, if there are as many as the rule allows. */
 static void watch_timeout_locked(hf_client *client, const hf_counting *counting, hf_names *names) {
     const hf_rule *rule = &counting->alarm;
     int64_t now = hf_now();
     watch *at = watch_of(client->numbers, names, rule, now);
-    if (!is_alarming(at, now))
-        return;
-    counting->tally->stats.alarms++;
+    at->counts[at->slice % (SLICES + 1)]++;
     hf_completion completion = {
         .kind = HF_KIND_ALARM, .status = HF_ETIMEOUT, .timeouts = timeouts_in(at)};
+    if (completion.timeouts < rule->timeouts || now < at->quiet_until)
+        return;
+    at->quiet_until = hf_after(now, rule->window_ms);
+    counting->tally->stats.alarms++;
     bool seconds = rule->window_ms % 1000 == 0;
     snprintf(completion.error.message, sizeof completion.error.message,
              "%lld acquires timed out within %lld %s: %s", (long long)completion.timeouts,
