@@ -132,19 +132,6 @@ static int64_t pause_before(int64_t *pause_ms, int64_t until) {
     return hf_earlier(hf_spread(*pause_ms), hf_until(until, hf_now()));
 }
 
-static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,
-                              const hf_caller *caller, const hf_acquire_options *const *options,
-                              hf_hold **holds) {
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        size_t at = turns[i].at;
-        status = hf_acquire(turns[i].lock, caller, time_left(timeout_ms, until),
-                            options != NULL ? options[at] : NULL, &holds[at]);
-        hf_explain_lock(at);
-    }
-    return status;
-}
-
 hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
                               size_t owner_len, int64_t timeout_ms,
                               const hf_acquire_options *const *options, hf_hold **holds_out) {
@@ -164,7 +151,12 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
     hf_client *client = locks[0]->client;
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
     while (status == HF_OK) {
-        status = acquire_each(turns, count, timeout_ms, until, &caller, options, holds_out);
+        for (size_t i = 0; i < count && status == HF_OK; i++) {
+            size_t at = turns[i].at;
+            status = hf_acquire(turns[i].lock, &caller, time_left(timeout_ms, until),
+                                options != NULL ? options[at] : NULL, &holds_out[at]);
+            hf_explain_lock(at);
+        }
         bool all = status == HF_OK;
         if (all) {
             hf_client_lock(client);
