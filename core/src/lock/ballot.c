@@ -97,7 +97,6 @@ static void wake_at(struct hf_ballot *ballot, int64_t due) {
 }
 
 static void pause_for(struct hf_ballot *ballot, int64_t ms) {
-    ballot->asks = false;
     wake_at(ballot, hf_after(hf_now(), ms));
 }
 
@@ -162,7 +161,6 @@ static void line_up(struct hf_ballot *ballot) {
     int64_t now = hf_now(), lease_ms = ballot->lease_ms;
     if (ballot->recheck_at <= now)
         ballot->recheck_at = recheck_after(lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS);
-    ballot->asks = false;
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
@@ -246,6 +244,7 @@ static void won(struct hf_ballot *ballot) {
     hf_op *op = ballot->op;
     hf_hold *hold = op->hold;
     bool ended = deadline <= now;
+    ballot->asks = false;
     if (ended || stands_back(ballot)) {
         if (!ended) {
             ballot->recheck_at = recheck_after(STOOD_BACK_MS);
@@ -259,7 +258,6 @@ static void won(struct hf_ballot *ballot) {
         return;
     }
     hf_call_abandon(&ballot->line);
-    ballot->asks = false;
     hf_votes_stand(ballot, deadline);
     hold->waited = op->waits;
     op->done_at = now;
