@@ -189,8 +189,8 @@ static void ask_at_last(struct hf_ballot *ballot) {
         end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
 }
 
-/* The head of the line has no majority. */
-static void go_on_as_head(struct hf_ballot *ballot) {
+/* The head of the line has no majority: have it ask again. False: it has done so for long. */
+static bool goes_on_as_head(struct hf_ballot *ballot) {
     int64_t now = hf_now();
     if (ballot->head_at == 0) {
         ballot->head_at = now;
@@ -199,15 +199,13 @@ static void go_on_as_head(struct hf_ballot *ballot) {
     int64_t ms = ballot->rounds < 6 ? INT64_C(1) << ballot->rounds : HEAD_MS;
     if (ballot->rounds <= HEAD_ROUNDS) {
         pause_for(ballot, hf_jitter(ms - ms / 2, ms + 1));
-        return;
+        return true;
     }
-    if (now < hf_after(ballot->head_at, HEAD_MAX_MS)) {
-        hf_votes_let_go(ballot, ballot->office, HF_PARTING_BACK);
-        pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
-        return;
-    }
-    hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_BACK);
-    line_up(ballot);
+    if (now >= hf_after(ballot->head_at, HEAD_MAX_MS))
+        return false;
+    hf_votes_let_go(ballot, ballot->office, HF_PARTING_BACK);
+    pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
+    return true;
 }
 
 static bool may_try_again(const struct hf_ballot *ballot) {
@@ -223,9 +221,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
         time_is_up(ballot);
     } else if (tries) {
         pause_for(ballot, INT64_C(1) << ballot->rounds);
-    } else if (first && ballot->line == NULL) {
-        go_on_as_head(ballot);
-    } else {
+    } else if (!first || ballot->line != NULL || !goes_on_as_head(ballot)) {
         hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_BACK);
         line_up(ballot);
     }
