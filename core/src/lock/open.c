@@ -42,7 +42,7 @@ static void destroy_client(hf_client *client) {
         hf_links_end(&client->links);
     }
     hf_undo_end(client);
-    hf_renewal_end(client->renewing);
+    free(client->renewing);
     hf_table_end(client->table);
     hf_numbers_end(client->numbers);
     hf_completions_end(client->completions);
