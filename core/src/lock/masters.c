@@ -218,10 +218,15 @@ void hf_master_hear(hf_client *client, size_t at, const hf_completion *completio
 }
 
 void hf_masters_end(struct hf_quorum *quorum) {
-    for (size_t i = 0; quorum != NULL && i <= quorum->count; i++) {
+    if (quorum == NULL)
+        return;
+    for (size_t i = 0; i <= quorum->count; i++) {
         hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
         while (calls->first != NULL)
             hf_call_drop(HF_OF(hf_call, item, calls->first));
     }
-    hf_quorum_end(quorum);
+    for (size_t i = 0; i < quorum->count; i++)
+        hf_client_drop(quorum->masters[i].client);
+    hf_members_drop(quorum->members);
+    free(quorum);
 }

@@ -56,7 +56,7 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names);
 
 /* That master's client has told of something that is no loss. */
 void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion);
-/* End it with its client, and with all calls that were never answered. NULL is allowed. */
+/* Free it with its client, and with all calls that were never answered. NULL is allowed. */
 void hf_masters_end(struct hf_quorum *quorum);
 
 #endif

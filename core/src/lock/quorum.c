@@ -217,15 +217,6 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     return status;
 }
 
-void hf_quorum_end(struct hf_quorum *quorum) {
-    if (quorum == NULL)
-        return;
-    for (size_t i = 0; i < quorum->count; i++)
-        hf_client_drop(quorum->masters[i].client);
-    hf_members_drop(quorum->members);
-    free(quorum);
-}
-
 hf_status hf_quorum_refuse(const char *what) {
     return hf_fail(
         HF_EUNSUPPORTED,

@@ -83,7 +83,7 @@ struct hf_quorum {
 };
 
 /* Adopt a client of each master: each with a reference more than the handle's, until
- * hf_quorum_end(). HF_ENOMEM. */
+ * hf_masters_end(). HF_ENOMEM. */
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways);
 typedef hf_status hf_question(hf_client *master, hf_request *request, redisReply **reply);
@@ -125,7 +125,6 @@ void hf_gathering_drop(hf_gathering *of);
 /* Log in at all masters at once, and check that a majority answers, or that no master is wrong.
  * opens: and warn by what they report of themselves. Without the mutex. */
 hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out);
-void hf_quorum_end(struct hf_quorum *quorum);
 
 /* Does no later answer mend that? */
 bool hf_quorum_is_fatal(hf_status status);
