@@ -1,16 +1,16 @@
 /* In which bucket a time is counted. */
 #include "../check.h"
 
-#include "lock/numbers.h"
+#include "lock/holds.h"
 
 static int bucket_of(int64_t ns) {
-    hf_tally tally = {.names = NULL};
+    hf_histogram counted = {0};
     int found = -1;
-    hf_count_hold_locked(&tally, ns);
+    hf_record(&counted, ns);
     for (int i = 0; i < HF_BUCKETS; i++)
-        if (tally.stats.hold.counts[i] != 0) {
+        if (counted.counts[i] != 0) {
             assert_int_equal(found, -1);
-            assert_int_equal(tally.stats.hold.counts[i], 1);
+            assert_int_equal(counted.counts[i], 1);
             found = i;
         }
     return found;
@@ -31,9 +31,11 @@ static void test_a_bucket_has_its_upper_bound_and_what_is_above_the_one_before(v
 static void test_sums_are_microseconds_to_the_nearest(void **state) {
     (void)state;
     hf_tally tally = {.names = NULL};
-    hf_count_acquired_locked(&tally, true, 1499);
-    hf_count_acquired_locked(&tally, false, 1500);
-    hf_count_acquired_locked(&tally, false, 7000000);
+    hf_hold hold = {.terms.counting.tally = &tally, .waited = true};
+    hf_hold_count_acquired_locked(&hold, 1, 1500);
+    hold.waited = false;
+    hf_hold_count_acquired_locked(&hold, 0, 1500);
+    hf_hold_count_acquired_locked(&hold, 0, 7000000);
     assert_int_equal(tally.stats.wait.sum_us, 7003);
     assert_int_equal(tally.stats.acquired, 3);
     assert_int_equal(tally.stats.queued, 1);

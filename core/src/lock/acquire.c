@@ -605,10 +605,7 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_renewal_first_locked(hold);
     if (!confirms)
         return HF_OK;
-    hf_client_unlock(call->client);
-    status = hf_hold_confirm(hold, deadline_of_end(call), hold->terms.replica_ms);
-    hf_client_lock(call->client);
-    status = hf_hold_confirmed_locked(hold, status);
+    status = hf_hold_confirm_locked(hold, deadline_of_end(call), hold->terms.replica_ms);
     hold->kept = keep && hf_hold_is_listed(hold);
     call->held_at = hf_now();
     return status;
@@ -693,11 +690,8 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    hf_completion completion = {
-        .kind = HF_KIND_ACQUIRE,
-        .status = status,
-        .op = op->news->completion.op,
-    };
+    hf_completion completion = op->news->completion;
+    completion.status = status;
     if (told) {
         completion.hold = hold;
         completion.hold_number = hold->number;

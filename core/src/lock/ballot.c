@@ -55,8 +55,13 @@ static int64_t propose(const struct hf_ballot *ballot) {
     return floor > ballot->fence ? floor : ballot->fence;
 }
 
+/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
+static bool is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
+}
+
 static bool may_ask(const struct hf_ballot *ballot, size_t at, int64_t now) {
-    return !hf_vote_is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
+    return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
 }
 
 /* Are there enough to ask without those that are silent? up: and without those that are down. */
@@ -92,7 +97,6 @@ static void wake_at(struct hf_ballot *ballot, int64_t due) {
 }
 
 static void pause_for(struct hf_ballot *ballot, int64_t ms) {
-    ballot->asks = false;
     wake_at(ballot, hf_after(hf_now(), ms));
 }
 
@@ -109,7 +113,7 @@ static void ask_all(struct hf_ballot *ballot) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         of->refuses = false;
-        if (of->hold == NULL && of->asking == NULL && !hf_vote_is_young(ballot, i, now) &&
+        if (of->hold == NULL && of->asking == NULL && !is_young(ballot, i, now) &&
             !(spares && hf_master_is_silent(ballot->client, i, now)))
             hf_vote_acquire(ballot, HF_CALL_ASK, i, floor);
     }
@@ -143,7 +147,7 @@ static void line_up(struct hf_ballot *ballot) {
     hf_op_waits_locked(ballot->op);
     ballot->head_at = 0;
     if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */
-        ballot->score = hf_op_score(ballot->line->hold->client, hf_call_number(ballot->line));
+        ballot->score = hf_op_score(ballot->line->master, hf_call_number(ballot->line));
     if (ballot->line != NULL && ballot->line->at != office && office != HF_NO_MASTER)
         hf_call_abandon(&ballot->line);
     if (ballot->line == NULL && office != HF_NO_MASTER) {
@@ -157,7 +161,6 @@ static void line_up(struct hf_ballot *ballot) {
     int64_t now = hf_now(), lease_ms = ballot->lease_ms;
     if (ballot->recheck_at <= now)
         ballot->recheck_at = recheck_after(lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS);
-    ballot->asks = false;
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
@@ -186,8 +189,8 @@ static void ask_at_last(struct hf_ballot *ballot) {
         end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
 }
 
-/* The head of the line has no majority. */
-static void go_on_as_head(struct hf_ballot *ballot) {
+/* The head of the line has no majority: have it ask again. False: it has done so for long. */
+static bool goes_on_as_head(struct hf_ballot *ballot) {
     int64_t now = hf_now();
     if (ballot->head_at == 0) {
         ballot->head_at = now;
@@ -196,15 +199,13 @@ static void go_on_as_head(struct hf_ballot *ballot) {
     int64_t ms = ballot->rounds < 6 ? INT64_C(1) << ballot->rounds : HEAD_MS;
     if (ballot->rounds <= HEAD_ROUNDS) {
         pause_for(ballot, hf_jitter(ms - ms / 2, ms + 1));
-        return;
+        return true;
     }
-    if (now < hf_after(ballot->head_at, HEAD_MAX_MS)) {
-        hf_votes_let_go(ballot, ballot->office, HF_PARTING_BACK);
-        pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
-        return;
-    }
-    hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_BACK);
-    line_up(ballot);
+    if (now >= hf_after(ballot->head_at, HEAD_MAX_MS))
+        return false;
+    hf_votes_let_go(ballot, ballot->office, HF_PARTING_BACK);
+    pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
+    return true;
 }
 
 static bool may_try_again(const struct hf_ballot *ballot) {
@@ -220,9 +221,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
         time_is_up(ballot);
     } else if (tries) {
         pause_for(ballot, INT64_C(1) << ballot->rounds);
-    } else if (first && ballot->line == NULL) {
-        go_on_as_head(ballot);
-    } else {
+    } else if (!first || ballot->line != NULL || !goes_on_as_head(ballot)) {
         hf_votes_let_go(ballot, HF_NO_MASTER, HF_PARTING_BACK);
         line_up(ballot);
     }
@@ -241,6 +240,7 @@ static void won(struct hf_ballot *ballot) {
     hf_op *op = ballot->op;
     hf_hold *hold = op->hold;
     bool ended = deadline <= now;
+    ballot->asks = false;
     if (ended || stands_back(ballot)) {
         if (!ended) {
             ballot->recheck_at = recheck_after(STOOD_BACK_MS);
@@ -254,7 +254,6 @@ static void won(struct hf_ballot *ballot) {
         return;
     }
     hf_call_abandon(&ballot->line);
-    ballot->asks = false;
     hf_votes_stand(ballot, deadline);
     hold->waited = op->waits;
     op->done_at = now;
@@ -374,7 +373,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
-    if (held && hf_vote_is_young(ballot, at, call->sent_at)) {
+    if (held && is_young(ballot, at, call->sent_at)) {
         hf_vote_give_back(ballot->client, at, completion->hold);
         held = false;
     } else if (held) {
@@ -406,11 +405,10 @@ static void voted(hf_call *call, const hf_completion *completion) {
 
 /* ----------------------------------------------------------------- Acquire */
 
-static const hf_acquiring acquiring = {.voted = voted, .changed = step, .due = ballot_due};
-
 /* A lock for which others have just waited is waited for; else all are asked. */
 static void begin(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
+    ballot->timer.fire = ballot_due;
     ballot->office = office != HF_NO_MASTER ? office : 0;
     if (ballot->op->timeout_ms != 0 && office != HF_NO_MASTER &&
         hf_waiting_expected_locked(ballot->client, ballot->like->names))
@@ -426,7 +424,7 @@ static bool stands(hf_op *op) {
 }
 
 static hf_status ask(hf_op *op) {
-    if (!hf_op_equip_locked(op) || hf_votes_new(op, &acquiring) == NULL)
+    if (!hf_op_equip_locked(op) || hf_votes_new(op) == NULL)
         return hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
     begin(op->ballot);
     return HF_OK;
@@ -467,7 +465,6 @@ static void run(hf_op *op, bool interruptible) {
 static void begin_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
     (void)now;
-    timer->fire = ballot_due;
     if (!hf_votes_nest(ballot->op))
         begin(ballot);
     else
@@ -476,7 +473,7 @@ static void begin_due(hf_timer *timer, int64_t now) {
 
 /* Its first step is the keeper's: the caller does not know of it yet. */
 static bool begin_started(hf_op *op, int64_t pause_ms) {
-    struct hf_ballot *ballot = hf_votes_new(op, &acquiring);
+    struct hf_ballot *ballot = hf_votes_new(op);
     if (ballot == NULL)
         return false;
     hf_thread_timer_locked(ballot->client, &ballot->timer, hf_after(hf_now(), pause_ms));
@@ -486,7 +483,7 @@ static bool begin_started(hf_op *op, int64_t pause_ms) {
 
 static void cancel(hf_op *op) { end_ballot(op->ballot, HF_ECANCELED, false); }
 
-static void close_all(hf_client *client) {
+void hf_ballots_close(hf_client *client) {
     HF_EACH(at, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, at);
         if (ballot->op != NULL && ballot->op->started)
@@ -499,16 +496,13 @@ static void close_all(hf_client *client) {
     hf_rounds_close(client);
 }
 
-static void hear(hf_client *client) { hf_masters_hear(client, hf_votes_lost); }
-
 const hf_ballot_ways hf_ballot = {.run = run,
                                   .begin = begin_started,
                                   .cancel = cancel,
                                   .due = hf_votes_due,
                                   .count = hf_votes_count,
                                   .leave = hf_votes_leave,
+                                  .voted = voted,
+                                  .changed = step,
                                   .votes = hf_votes_held,
-                                  .poll = hf_votes_poll,
-                                  .hear = hear,
-                                  .close = close_all,
-                                  .end = hf_masters_end};
+                                  .poll = hf_votes_poll};

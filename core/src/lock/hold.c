@@ -286,7 +286,7 @@ static void count_release_locked(const operation *mine) {
     if (mine->status == HF_OK)
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
-        hf_count_loss_locked(tally, HF_CAUSE_GONE);
+        tally->stats.lost_gone++;
         /* Its lease may have ended while the release was on its way: that loses no other. */
         if (mine->other != NULL && hf_now() < mine->hold->validity.deadline)
             hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);

@@ -179,10 +179,6 @@ int hf_hold_state_now(const hf_hold *hold, int64_t now) {
     return hold->state == HF_STATE_HELD && now >= deadline_of(hold) ? HF_STATE_LOST : hold->state;
 }
 
-void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
-    hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
-}
-
 static int why_lost(const hf_hold *hold) {
     return hold->cause == HF_CAUSE_UNREACHABLE ? HF_WHY_UNREACHABLE
            : hold->cause == HF_CAUSE_GONE      ? HF_WHY_GONE
@@ -191,10 +187,14 @@ static int why_lost(const hf_hold *hold) {
 }
 
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+    hf_stats *stats = &hold->terms.counting.tally->stats;
     if (hold->why == HF_WHY_UNKNOWN)
         __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
-    if (hold->counts_since != 0)
-        hf_count_loss_locked(hold->terms.counting.tally, hold->cause);
+    if (hold->counts_since != 0) {
+        stats->lost_gone += hold->cause == HF_CAUSE_GONE;
+        stats->lost_unreachable += hold->cause == HF_CAUSE_UNREACHABLE;
+        stats->lost_expired += hold->cause == HF_CAUSE_EXPIRED;
+    }
     hf_hold_count_end_locked(hold, now);
 }
 

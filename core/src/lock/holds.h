@@ -136,15 +136,20 @@ static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.li
 
 /* Count a hold: its acquire failed; it was lost; it has ended here; its acquire, which began at
  * began_at, succeeded. A loss and an end count only after that: before, the acquire fails. */
-void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
+static inline void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
+    hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
+}
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
     if (hold->counts_since != 0)
-        hf_count_hold_locked(hold->terms.counting.tally, now - hold->counts_since);
+        hf_record(&hold->terms.counting.tally->stats.hold, now - hold->counts_since);
     hold->counts_since = 0;
 }
 static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at, int64_t now) {
-    hf_count_acquired_locked(hold->terms.counting.tally, hold->waited, now - began_at);
+    hf_stats *stats = &hold->terms.counting.tally->stats;
+    stats->acquired++;
+    stats->queued += hold->waited; /* it had a place in the queue */
+    hf_record(&stats->wait, now - began_at);
     hold->counts_since = now;
 }
 

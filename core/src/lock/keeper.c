@@ -5,8 +5,8 @@
 
 #include "lock/client.h"
 #include "lock/completions.h"
-#include "lock/quorum.h"
 #include "lock/renewal.h"
+#include "lock/votes.h"
 
 #define LINK_OF(at) HF_OF(hf_link, item, at)
 
@@ -77,7 +77,7 @@ void *hf_keeper_run(void *argument) {
     hf_client_lock(client);
     while (!client->stop) {
         if (client->quorum != NULL)
-            client->quorum->ways->hear(client);
+            hf_votes_hear(client);
         int64_t now = hf_now();
         hf_timers_fire(&client->timers, now);
         hf_renewal_flush_locked(client);

@@ -16,15 +16,13 @@
 
 /* ------------------------------------------------------------------ Calls */
 
-hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *hold,
-                     hf_hearer *heard, void *of) {
+hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hearer *heard, void *of) {
     struct hf_quorum *quorum = client->quorum;
     hf_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return NULL;
     *call = (hf_call){.kind = kind, .at = at, .heard = heard, .of = of, .sent_at = hf_now()};
-    if (hold != NULL)
-        call->hold = hf_hold_grab(hold);
+    call->master = quorum->masters[at].client;
     hf_list_add_last(kind == HF_CALL_LINE ? &quorum->lines : &quorum->masters[at].calls,
                      &call->item);
     return call;
@@ -32,7 +30,6 @@ hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hold *h
 
 void hf_call_drop(hf_call *call) {
     hf_list_remove(&call->item);
-    hf_hold_drop(call->hold);
     free(call);
 }
 
@@ -43,7 +40,7 @@ void hf_call_abandon(hf_call **of) {
         return;
     call->heard = NULL;
     if (call->kind != HF_CALL_TELL)
-        hf_op_cancel(call->hold->client, hf_call_number(call));
+        hf_op_cancel(call->master, hf_call_number(call));
 }
 
 void hf_vote_give_up(hf_hold *vote) {
@@ -55,7 +52,7 @@ void hf_vote_give_up(hf_hold *vote) {
 }
 
 void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
-    hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL, NULL);
+    hf_call *call = hf_call_new(client, HF_CALL_TELL, at, NULL, NULL);
     if (call == NULL || hf_hold_release_start(vote, hf_call_number(call)) != HF_OK) {
         if (call != NULL)
             hf_call_drop(call);
@@ -201,7 +198,7 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
                                                      : trip_ms - master->trip_ms;
 }
 
-static void hear(hf_client *client, size_t at, const hf_completion *completion) {
+void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion) {
     hf_master *master = &client->quorum->masters[at];
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
@@ -220,26 +217,16 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
     hf_call_drop(call);
 }
 
-void hf_masters_hear(hf_client *client,
-                     void (*lost)(hf_client *client, size_t at, const hf_completion *completion)) {
-    const struct hf_quorum *quorum = client->quorum;
-    for (size_t i = 0; i < quorum->count; i++)
-        for (;;) {
-            hf_completion completion = {.size = sizeof completion};
-            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
-                completion.kind == HF_KIND_NONE)
-                break;
-            if (completion.kind == HF_KIND_LOSS)
-                lost(client, i, &completion);
-            else
-                hear(client, i, &completion);
-        }
-}
-
 void hf_masters_end(struct hf_quorum *quorum) {
+    if (quorum == NULL)
+        return;
     for (size_t i = 0; i <= quorum->count; i++) {
         hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
         while (calls->first != NULL)
             hf_call_drop(HF_OF(hf_call, item, calls->first));
     }
+    for (size_t i = 0; i < quorum->count; i++)
+        hf_client_drop(quorum->masters[i].client);
+    hf_members_drop(quorum->members);
+    free(quorum);
 }

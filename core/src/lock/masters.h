@@ -14,23 +14,19 @@ typedef enum {
     HF_CALL_TELL  /* is about a vote that is there */
 } hf_call_kind;
 
-struct hf_call;
-typedef void hf_hearer(struct hf_call *call, const hf_completion *completion);
-
 typedef struct hf_call {
     hf_item item; /* in master->calls; or in quorum->lines */
     int64_t sent_at;
     hf_call_kind kind;
     size_t at;
-    struct hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
-    hf_hearer *heard;     /* NULL: its end is not wanted, and a vote that it brings goes back */
-    void *of;             /* the hearer's */
-    int64_t fence;        /* that is to be confirmed */
+    hf_client *master;
+    hf_hearer *heard; /* NULL: its end is not wanted, and a vote that it brings goes back */
+    void *of;         /* the hearer's */
+    int64_t fence;    /* that is to be confirmed */
 } hf_call;
 
 /* NULL: no memory. */
-hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, struct hf_hold *hold,
-                     hf_hearer *heard, void *of);
+hf_call *hf_call_new(hf_client *client, hf_call_kind kind, size_t at, hf_hearer *heard, void *of);
 /* Of its completion. */
 static inline int64_t hf_call_number(const hf_call *call) { return (int64_t)(intptr_t)call; }
 /* It was not started. */
@@ -58,10 +54,9 @@ bool hf_masters_refuse(const hf_client *client);
  * status with which masters refuse this client. */
 hf_status hf_masters_explain(const hf_client *client, const hf_names *names);
 
-/* Read the completions of the masters' clients. lost: a vote is lost. */
-void hf_masters_hear(hf_client *client,
-                     void (*lost)(hf_client *client, size_t at, const hf_completion *completion));
-/* Free it with the client, and with all calls that were never answered. */
+/* That master's client has told of something that is no loss. */
+void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion);
+/* Free it with its client, and with all calls that were never answered. NULL is allowed. */
 void hf_masters_end(struct hf_quorum *quorum);
 
 #endif

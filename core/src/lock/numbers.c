@@ -29,12 +29,12 @@ typedef struct watch {
 
 struct hf_numbers {
     hf_tally rest; /* of all names without their own */
-    hf_tally **named;
     uint32_t count, names_max;
     hf_index tallies; /* the named ones */
     bool by_name;     /* unless the lock overrides it */
     hf_rule alarm;
     watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
+    hf_tally *named[];      /* up to names_max */
 };
 
 /* ----------------------------------------------------------------- Options */
@@ -60,14 +60,9 @@ hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers *
         return hf_fail(HF_EINVAL, "names_max is %u: it takes 1 to %d", options->names_max,
                        NAMES_MAX);
     uint32_t names_max = options->names_max > 0 ? options->names_max : NAMES_DEFAULT;
-    struct hf_numbers *numbers = calloc(1, sizeof *numbers);
-    hf_tally **named = calloc(names_max, sizeof *named);
-    if (numbers == NULL || named == NULL) {
-        free(numbers);
-        free(named);
+    struct hf_numbers *numbers = calloc(1, sizeof *numbers + names_max * sizeof(hf_tally *));
+    if (numbers == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    }
-    numbers->named = named;
     numbers->names_max = names_max;
     numbers->by_name = options->count_names == HF_ON;
     numbers->alarm =
@@ -88,7 +83,6 @@ void hf_numbers_end(struct hf_numbers *numbers) {
             hf_names_drop(numbers->watched[i][j].names);
     free(numbers->watched);
     hf_index_end(&numbers->tallies);
-    free(numbers->named);
     free(numbers);
 }
 
@@ -125,14 +119,13 @@ hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_opti
     counting->alarm = numbers->alarm;
     if (options->alarm_timeouts != 0)
         counting->alarm =
-            (hf_rule){.timeouts = options->alarm_timeouts > 0 ? options->alarm_timeouts : 0,
-                      .window_ms = options->alarm_window_ms};
+            (hf_rule){.timeouts = options->alarm_timeouts, .window_ms = options->alarm_window_ms};
     HF_HOLDING_CLIENT(client);
     counting->tally = by_name ? tally_of_locked(numbers, names) : &numbers->rest;
     if (counting->alarm.timeouts > 0 && numbers->watched == NULL)
         numbers->watched = calloc(SETS, sizeof *numbers->watched);
     bool good =
-        counting->tally != NULL && (counting->alarm.timeouts == 0 || numbers->watched != NULL);
+        counting->tally != NULL && (counting->alarm.timeouts <= 0 || numbers->watched != NULL);
     return good ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
 }
 
@@ -176,24 +169,18 @@ static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rul
     return least;
 }
 
-/* Count a timeout. True, once in a window: there are as many as the rule allows. */
-static bool is_alarming(watch *at, int64_t now) {
-    at->counts[at->slice % (SLICES + 1)]++;
-    if (timeouts_in(at) < at->rule.timeouts || now < at->quiet_until)
-        return false;
-    at->quiet_until = hf_after(now, at->rule.window_ms);
-    return true;
-}
-
+/* Count a timeout. Raise the alarm, once in a window, if there are as many as the rule allows. */
 static void watch_timeout_locked(hf_client *client, const hf_counting *counting, hf_names *names) {
     const hf_rule *rule = &counting->alarm;
     int64_t now = hf_now();
     watch *at = watch_of(client->numbers, names, rule, now);
-    if (!is_alarming(at, now))
-        return;
-    counting->tally->stats.alarms++;
+    at->counts[at->slice % (SLICES + 1)]++;
     hf_completion completion = {
         .kind = HF_KIND_ALARM, .status = HF_ETIMEOUT, .timeouts = timeouts_in(at)};
+    if (completion.timeouts < rule->timeouts || now < at->quiet_until)
+        return;
+    at->quiet_until = hf_after(now, rule->window_ms);
+    counting->tally->stats.alarms++;
     bool seconds = rule->window_ms % 1000 == 0;
     snprintf(completion.error.message, sizeof completion.error.message,
              "%lld acquires timed out within %lld %s: %s", (long long)completion.timeouts,
@@ -243,14 +230,6 @@ void hf_count_finish_locked(hf_tally *tally, char how, hf_status status) {
                      : how == HF_RECORD_DONE ? &stats->finished_done
                                              : &stats->finished_failed;
     ++*ended;
-}
-
-void hf_count_loss_locked(hf_tally *tally, int cause) {
-    hf_stats *stats = &tally->stats;
-    int64_t *lost = cause == HF_CAUSE_GONE          ? &stats->lost_gone
-                    : cause == HF_CAUSE_UNREACHABLE ? &stats->lost_unreachable
-                                                    : &stats->lost_expired;
-    ++*lost;
 }
 
 /* ----------------------------------------------------------------- Reading */

@@ -23,7 +23,7 @@ typedef struct hf_tally {
 /* When to raise the alarm: at that many timeouts of one lock within that time. */
 typedef struct hf_rule {
     int64_t window_ms;
-    int32_t timeouts; /* 0: never */
+    int32_t timeouts; /* 0 or less: never */
 } hf_rule;
 
 /* How an acquire and its hold are counted: as its lock is. */
@@ -40,7 +40,7 @@ void hf_numbers_end(struct hf_numbers *numbers);
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting);
 
-/* The rule of the client, for locks without a rule of their own. */
+/* How a hold is counted that is of no lock, but of another hold: with all others, and no alarm. */
 hf_counting hf_numbers_common(const hf_client *client);
 
 /* Here, because every acquire and release does it. */
@@ -50,22 +50,10 @@ static inline void hf_record(hf_histogram *histogram, int64_t ns) {
     histogram->sum_us += (int64_t)us;
     histogram->counts[at < HF_BUCKETS ? at : HF_BUCKETS - 1]++;
 }
-/* An acquire got the lock after that many ns. queued: it had a place in the queue. */
-static inline void hf_count_acquired_locked(hf_tally *tally, bool queued, int64_t waited) {
-    tally->stats.acquired++;
-    tally->stats.queued += queued;
-    hf_record(&tally->stats.wait, waited);
-}
-/* A hold that was counted as acquired has ended here, after that many ns. */
-static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
-    hf_record(&tally->stats.hold, held);
-}
 /* An acquire of that name failed. If it timed out, this thread's message has the timeout. */
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
                              hf_status status);
 /* The end of a call, as in hf_leaving, and the status of its report to the server. */
 void hf_count_finish_locked(hf_tally *tally, char how, hf_status status);
-/* It was lost. */
-void hf_count_loss_locked(hf_tally *tally, int cause);
 
 #endif

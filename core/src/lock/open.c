@@ -9,6 +9,7 @@
 #include "lock/completions.h"
 #include "lock/hold.h"
 #include "lock/keeper.h"
+#include "lock/masters.h"
 #include "lock/renewal.h"
 #include "lock/replicas.h"
 #include "lock/thread.h"
@@ -34,14 +35,14 @@ static hf_status name_client(hf_client *client, const char *name) {
 /* Free what a failed open, or the last handle, leaves. */
 static void destroy_client(hf_client *client) {
     HF_NOT_CANCELLED;
-    hf_quorum_end(client->quorum);
+    hf_masters_end(client->quorum);
     hf_waiting_end(client);
     if (client->transport != NULL) {
         hf_discovery_set_wake(client->transport->discovery, -1);
         hf_links_end(&client->links);
     }
     hf_undo_end(client);
-    hf_renewal_end(client->renewing);
+    free(client->renewing);
     hf_table_end(client->table);
     hf_numbers_end(client->numbers);
     hf_completions_end(client->completions);
@@ -338,7 +339,7 @@ static void close_client(hf_client *client, bool release) {
     take_over_locked(&tasks, &over);
     hf_confirming_cancel_locked(client);
     if (client->quorum != NULL)
-        client->quorum->ways->close(client);
+        hf_ballots_close(client);
     end_holds_locked(client, &ended);
     hf_completions_cancel_locked(client, hf_hold_drop);
     hf_waiting_notify_locked(client);

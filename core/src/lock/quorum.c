@@ -12,11 +12,12 @@
 
 /* --------------------------------------------------------------- Gathering */
 
-hf_gathering *hf_gathering_new(const hf_client *client) {
+hf_gathering *hf_gathering_new(const hf_client *client, hf_question *ask) {
     hf_gathering *of = calloc(1, sizeof *of);
     if (of == NULL)
         return NULL;
     of->references = 1;
+    of->ask = ask;
     of->masters = client->quorum->count;
     for (size_t i = 0; i < of->masters; i++)
         of->from[i] =
@@ -75,11 +76,9 @@ static void start_question(hf_heard *from) {
     note_answer(from, hf_fail(HF_ENOMEM, "no thread to ask a master with"), NULL);
 }
 
-void hf_gathering_run(hf_gathering *of, const hf_client *client,
-                      hf_status (*ask)(hf_client *master, hf_request *request,
-                                       redisReply **reply)) {
-    int64_t began = hf_now(), until = hf_after(began, client->transport->connect_ms);
-    of->ask = ask;
+void hf_gathering_run(hf_gathering *of) {
+    int64_t began = hf_now();
+    int64_t until = hf_after(began, of->from[0].master->transport->connect_ms);
     for (size_t i = 0; i < of->masters; i++)
         if (of->from[i].asked)
             start_question(&of->from[i]);
@@ -180,13 +179,13 @@ static void warn_of(struct hf_quorum *quorum, const hf_gathering *of) {
 
 hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     const struct hf_quorum *quorum = client->quorum;
-    hf_gathering *of = hf_gathering_new(client);
+    hf_gathering *of = hf_gathering_new(client, log_in);
     const hf_heard *fatal = NULL;
     size_t good = 0;
     char why[600] = "";
     if (of == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    hf_gathering_run(of, client, log_in);
+    hf_gathering_run(of);
     if (opens)
         warn_of(client->quorum, of);
     for (size_t i = 0; i < quorum->count; i++) {
@@ -216,16 +215,6 @@ hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     }
     hf_gathering_drop(of);
     return status;
-}
-
-void hf_quorum_end(struct hf_quorum *quorum) {
-    if (quorum == NULL)
-        return;
-    quorum->ways->end(quorum);
-    for (size_t i = 0; i < quorum->count; i++)
-        hf_client_drop(quorum->masters[i].client);
-    hf_members_drop(quorum->members);
-    free(quorum);
 }
 
 hf_status hf_quorum_refuse(const char *what) {

@@ -22,6 +22,9 @@ typedef enum {
 } hf_round_kind;
 
 typedef void hf_round_told(void *context, hf_status status);
+struct hf_ballot;
+struct hf_call;
+typedef void hf_hearer(struct hf_call *call, const hf_completion *completion);
 
 /* The end of the votes that a ballot lets go: each is given back, or is no longer renewed and
  * ends by itself, or stays with its master's client. */
@@ -42,6 +45,10 @@ typedef struct hf_ballot_ways {
     void (*count)(const struct hf_hold *hold, bool lengthens);
     /* The hold no longer stands on its votes; the last hold of a ballot lets them go. */
     void (*leave)(struct hf_hold *hold, hf_parting how);
+    /* Of a ballot that acquires: an acquire of a vote has ended; a vote has confirmed, or is no
+     * longer a vote. */
+    hf_hearer *voted;
+    void (*changed)(struct hf_ballot *ballot);
     /* How many masters have it now. */
     size_t (*votes)(const struct hf_hold *hold);
     /* Have all masters do that with their votes, and report the result of the majority, with
@@ -50,11 +57,6 @@ typedef struct hf_ballot_ways {
      * no report follows. */
     hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms,
                       hf_round_told *told, void *context);
-    /* Read the completions of the masters' clients. */
-    void (*hear)(hf_client *client);
-    /* The client is being closed; and then it is freed, with all calls that were never answered. */
-    void (*close)(hf_client *client);
-    void (*end)(struct hf_quorum *quorum);
 } hf_ballot_ways;
 
 typedef struct hf_master {
@@ -81,9 +83,10 @@ struct hf_quorum {
 };
 
 /* Adopt a client of each master: each with a reference more than the handle's, until
- * hf_quorum_end(). HF_ENOMEM. */
+ * hf_masters_end(). HF_ENOMEM. */
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways);
+typedef hf_status hf_question(hf_client *master, hf_request *request, redisReply **reply);
 /* The answer of one master. */
 typedef struct hf_heard {
     struct hf_gathering *of;
@@ -105,16 +108,15 @@ typedef struct hf_gathering {
     bool over;      /* no thread waits for the answer now */
     bool needs_all; /* the caller's before the run: it waits for those that are late, too */
     size_t masters;
-    hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply);
+    hf_question *ask;
     hf_heard from[HF_MASTERS_MAX];
 } hf_gathering;
 
 /* NULL: no memory. */
-hf_gathering *hf_gathering_new(const hf_client *client);
+hf_gathering *hf_gathering_new(const hf_client *client, hf_question *ask);
 /* Ask, and wait until all have answered; or a majority has and the others are late, unless all are
  * needed. Without the mutex. */
-void hf_gathering_run(hf_gathering *of, const hf_client *client,
-                      hf_status (*ask)(hf_client *master, hf_request *request, redisReply **reply));
+void hf_gathering_run(hf_gathering *of);
 /* HF_ENOMEM, with this thread's message: there was no thread or memory to ask one of them,
  * which shows nothing about that master. */
 hf_status hf_gathering_lacks(const hf_gathering *of);
@@ -123,7 +125,6 @@ void hf_gathering_drop(hf_gathering *of);
 /* Log in at all masters at once, and check that a majority answers, or that no master is wrong.
  * opens: and warn by what they report of themselves. Without the mutex. */
 hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out);
-void hf_quorum_end(struct hf_quorum *quorum);
 
 /* Does no later answer mend that? */
 bool hf_quorum_is_fatal(hf_status status);

@@ -35,8 +35,6 @@ struct hf_renewing *hf_renewal_begin(void) {
     return renewing;
 }
 
-void hf_renewal_end(struct hf_renewing *renewing) { free(renewing); }
-
 /* --------------------------------------------------------------- Cadence */
 
 int64_t hf_renewal_interval(const hf_hold *hold) {

@@ -8,9 +8,8 @@
 
 #include "lock/holds.h"
 
-/* NULL: no memory. */
+/* NULL: no memory. It is freed with free(). */
 struct hf_renewing *hf_renewal_begin(void);
-void hf_renewal_end(struct hf_renewing *renewing);
 
 /* The cadence, in ns: a hold is renewed a third of its lease after it was given, or by its client's
  * share earlier, so that two more tries fit in. A grant is claimed a third of its claim lease after

@@ -2,7 +2,6 @@
 
 #include "base/simulated.h"
 #include "lock/hold.h"
-#include "lock/quorum.h"
 #include "lock/renewal.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
@@ -14,26 +13,25 @@
  * something itself, its claim, and waits for that. What came before it a replica
  * that has it has too.
  */
-static hf_status ask_replicas(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
+static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     for (;;) {
         int64_t left_ms;
         hf_request request;
         hf_answer answer;
-        hf_client_lock(client);
         hf_hold_claim_request(&request, hold);
-        hf_client_unlock(client);
         request.replicas = hold->terms.replicas;
         request.replica_ms = replica_ms;
+        hf_client_unlock(client);
         hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
         hf_request_free(&request);
+        hf_client_lock(client);
         if (status != HF_OK)
             return status;
         bool good = hf_reply_renewal(answer.reply, &left_ms);
         freeReplyObject(answer.reply);
         if (!good)
             return hf_unexpected("claim");
-        HF_HOLDING_CLIENT(client);
         if (hf_renewal_learns_many_locked(hold, left_ms))
             continue;
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
@@ -54,57 +52,47 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold) {
     return hold->terms.replicas > 0 || (hold->terms.whole && !is_whole(hold));
 }
 
-static hf_status make_whole(hf_hold *hold, int64_t deadline) {
-    hf_client_lock(hold->client);
-    bool whole = !hold->terms.whole || is_whole(hold);
-    hf_client_unlock(hold->client);
-    if (!whole)
-        HF_MARK("H41");
-    return whole ? HF_OK : hf_hold_renew_by(hold, deadline);
-}
-
-static hf_status explain_few(const hf_hold *hold, int64_t reached) {
+static hf_status explain_few(const hf_hold *hold) {
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
             "released again",
-            hf_names_quoted(hold->names), (long long)reached, (int)hold->terms.replicas,
+            hf_names_quoted(hold->names), (long long)hold->reached, (int)hold->terms.replicas,
             (long long)hold->terms.replica_ms);
-    hf_explain_replicas(reached);
+    hf_explain_replicas(hold->reached);
     return HF_EREPLICAS;
 }
 
-hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
+hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
     bool asks = hold->terms.replicas > 0 && hold->reached < 0;
-    hf_status status = asks ? ask_replicas(hold, deadline, replica_ms) : HF_OK;
+    hf_status status = asks ? ask_replicas_locked(hold, deadline, replica_ms) : HF_OK;
     deadline = hf_after(deadline, replica_ms);
     bool enough = hold->terms.replicas == 0 || hold->reached >= hold->terms.replicas;
-    if (status == HF_OK && enough)
-        status = make_whole(hold, deadline);
-    if (status == HF_OK && enough && hf_hold_state(hold) == HF_STATE_HELD)
+    if (status == HF_OK && enough && hold->terms.whole && !is_whole(hold)) {
+        HF_MARK("H41");
+        hf_client_unlock(client);
+        status = hf_hold_renew_by(hold, deadline);
+        hf_client_lock(client);
+    }
+    /* No loss was announced, as no caller has it yet. */
+    bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
+    if (status == HF_OK && enough && held)
         return HF_OK;
-    int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
         return hf_client_explain_closed();
-    bool lost = status == HF_ELOST || hf_hold_state(hold) != HF_STATE_HELD;
+    bool lost = status == HF_ELOST || !held;
+    hf_client_unlock(client);
     hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
+    hf_client_lock(client);
     if (status != HF_OK && status != HF_ELOST)
         return status;
     if (lost) { /* not busy, which tells a caller without a time limit nothing */
         HF_MARK("H141");
+        if (status == HF_OK && enough) /* just now, or while this thread stood still */
+            HF_MARK("H192");
         return hf_hold_explain_lost(hold, HF_HOW_LOST);
     }
-    return explain_few(hold, reached);
-}
-
-hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status) {
-    if (status != HF_OK || hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD)
-        return status;
-    if (hf_client_check(hold->client) != HF_OK) /* the close has released it */
-        return hf_client_explain_closed();
-    HF_MARK("H192");
-    hf_hold_give_up_locked(hold);
-    return hf_hold_explain_lost(hold, HF_HOW_LOST);
+    return explain_few(hold);
 }
 
 /* --------------------------------------------------------------- Started */
@@ -128,7 +116,7 @@ static void end_confirm(hf_op *op, hf_status status) {
 /* End an op in line whose hold has been released. */
 static void end_refused(void *context) {
     hf_op *op = context;
-    end_confirm(op, explain_few(op->hold, op->hold->reached));
+    end_confirm(op, explain_few(op->hold));
 }
 
 /* End an op in line as another one has ended, with that status and message: after its release, if
@@ -136,17 +124,16 @@ static void end_refused(void *context) {
 static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t reached,
                    bool answers) {
     hf_hold *hold = op->hold;
-    hf_status state = hf_hold_confirmed_locked(hold, HF_OK);
-    if (state != HF_OK) {
-        end_confirm(op, state);
-        return;
-    }
+    bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     op->busy = true;
     hold->reached = reached;
-    if (status == HF_EREPLICAS && answers && hf_hold_give_up_start_locked(hold, end_refused, op))
+    if (held && status == HF_EREPLICAS && answers &&
+        hf_hold_give_up_start_locked(hold, end_refused, op))
         return;
     hf_hold_give_up_locked(hold);
-    if (status == HF_EREPLICAS)
+    if (!held)
+        end_confirm(op, hf_hold_explain_lost(hold, HF_HOW_LOST));
+    else if (status == HF_EREPLICAS)
         end_refused(op);
     else
         end_confirm(op, hf_fail(status, "lock %s was not confirmed in time, nor one before it: %s",
@@ -154,10 +141,7 @@ static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t rea
 }
 
 static int server_of(const hf_hold *hold) {
-    const hf_client *client = hold->client;
-    return client->quorum != NULL
-               ? 0
-               : hf_discovery_node(client->transport->discovery, hold->names->slot);
+    return hf_discovery_node(hold->client->transport->discovery, hold->names->slot);
 }
 
 /* An op was confirmed in vain, since that time, and would have had until that deadline. The ops in
@@ -198,10 +182,7 @@ static void confirm_next(hf_client *client, hf_op *op) {
     int64_t replica_ms =
         late ? hf_later(hf_until(op->reach_by, now), 1) : op->hold->terms.replica_ms;
     op->busy = true;
-    hf_client_unlock(client);
-    hf_status status = hf_hold_confirm(op->hold, deadline, replica_ms);
-    hf_client_lock(client);
-    status = hf_hold_confirmed_locked(op->hold, status);
+    hf_status status = hf_hold_confirm_locked(op->hold, deadline, replica_ms);
     if (status == HF_OK)
         op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
     else
@@ -249,8 +230,6 @@ void hf_op_confirm_locked(hf_op *op) {
 void hf_confirming_cancel_locked(hf_client *client) {
     HF_EACH(at, &client->confirming) {
         hf_op *op = HF_OP_AT(at);
-        if (op->told == NULL)
-            continue;
         hf_status status = hf_client_explain_closed();
         if (!op->busy) {
             end_confirm(op, status);

@@ -9,11 +9,8 @@
 bool hf_hold_must_confirm_locked(const hf_hold *hold);
 /* An acquire that was won, and is in the table: wait until enough replicas have it, for replica_ms
  * longer than the deadline, and it its lease. If that cannot be it is released, in the background
- * if the server was silent. Without the mutex. */
-hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline, int64_t replica_ms);
-/* It came to that status before the mutex was taken: it may have been lost since, unannounced, as
- * no caller had it yet, and is given up; or a close has released it. */
-hf_status hf_hold_confirmed_locked(hf_hold *hold, hf_status status);
+ * if the server was silent. The mutex is free meanwhile. */
+hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms);
 /* The same for a started acquire, on another thread, which then reports it, with its message,
  * and frees the op. */
 void hf_op_confirm_locked(hf_op *op);

@@ -14,9 +14,8 @@ struct hf_round {
     hf_round_kind kind;
     size_t office;
     hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
-    size_t good, gone, refused;     /* answers */
+    size_t good, refused, gone;     /* answers; gone: or the master has no vote to begin with */
     size_t vague;                   /* there was no answer: it may have been done */
-    size_t without;                 /* how many masters have no vote to release */
     hf_round_told *told;
     void *context;
     hf_timer timer;
@@ -70,7 +69,7 @@ void hf_round_judge(hf_round *mine) {
         if (!is_silent)
             due = hf_earlier(due, hf_master_silent_at(mine->client, i));
     }
-    size_t done = releases ? mine->good + mine->gone + mine->without : mine->good;
+    size_t done = releases ? mine->good + mine->gone : mine->good;
     size_t over = mine->vague + mine->refused; /* and the vote may stand */
     bool patient = !releases || done + over < majority;
     /* A release also tells whether the hold lasted until then. */
@@ -135,7 +134,7 @@ static void polled(hf_call *call, const hf_completion *completion) {
 }
 
 void hf_round_ask(hf_round *mine, size_t at, hf_hold *of, int64_t duration_ms) {
-    hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, of, polled, mine);
+    hf_call *call = hf_call_new(mine->client, HF_CALL_TELL, at, polled, mine);
     hf_hold_take_up(of); /* an earlier round may have kept it, for another time */
     hf_status status = call != NULL ? start_one(mine->kind, of, duration_ms, hf_call_number(call))
                                     : hf_fail(HF_ENOMEM, "no memory");
@@ -157,7 +156,7 @@ static void came_late(hf_call *call, const hf_completion *completion) {
         hf_round_ask(mine, call->at, completion->hold, 0);
         hf_hold_close(completion->hold);
     } else {
-        mine->without += completion->status == HF_EBUSY;
+        mine->gone += completion->status == HF_EBUSY;
         mine->vague += completion->status != HF_EBUSY;
     }
     hf_round_judge(mine);
@@ -168,7 +167,7 @@ void hf_round_await(hf_round *mine, size_t at, hf_call **asking) {
         hf_call_abandon(asking);
     hf_call *call = mine->calls[at] = *asking;
     *asking = NULL;
-    mine->without += call == NULL;
+    mine->gone += call == NULL;
     if (call != NULL) {
         call->heard = came_late;
         call->of = mine;

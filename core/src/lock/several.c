@@ -132,19 +132,6 @@ static int64_t pause_before(int64_t *pause_ms, int64_t until) {
     return hf_earlier(hf_spread(*pause_ms), hf_until(until, hf_now()));
 }
 
-static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,
-                              const hf_caller *caller, const hf_acquire_options *const *options,
-                              hf_hold **holds) {
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        size_t at = turns[i].at;
-        status = hf_acquire(turns[i].lock, caller, time_left(timeout_ms, until),
-                            options != NULL ? options[at] : NULL, &holds[at]);
-        hf_explain_lock(at);
-    }
-    return status;
-}
-
 hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
                               size_t owner_len, int64_t timeout_ms,
                               const hf_acquire_options *const *options, hf_hold **holds_out) {
@@ -163,11 +150,15 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
     memset(holds_out, 0, count * sizeof *holds_out);
     hf_client *client = locks[0]->client;
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
-    bool again = true;
-    while (again && status == HF_OK) {
-        status = acquire_each(turns, count, timeout_ms, until, &caller, options, holds_out);
-        again = status == HF_OK;
-        if (status == HF_OK) {
+    while (status == HF_OK) {
+        for (size_t i = 0; i < count && status == HF_OK; i++) {
+            size_t at = turns[i].at;
+            status = hf_acquire(turns[i].lock, &caller, time_left(timeout_ms, until),
+                                options != NULL ? options[at] : NULL, &holds_out[at]);
+            hf_explain_lock(at);
+        }
+        bool all = status == HF_OK;
+        if (all) {
             hf_client_lock(client);
             status = join_in_time_locked(client, holds_out, count, timeout_ms, until);
             hf_client_unlock(client);
@@ -175,10 +166,10 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
         if (status == HF_OK)
             return HF_OK;
         give_up_all(holds_out, count, status);
-        again = again && status == HF_ELOST;
-        if (again)
-            status = hf_client_sleep(client, pause_before(&pause_ms, until),
-                                     (first.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
+        if (!all || status != HF_ELOST)
+            return status;
+        status = hf_client_sleep(client, pause_before(&pause_ms, until),
+                                 (first.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
     }
     return status;
 }
@@ -214,19 +205,18 @@ static void free_group_locked(group *mine) {
 static void tell_group(group *mine) {
     hf_status status = mine->status;
     for (size_t i = 0; i < mine->count; i++) {
-        hf_completion completion = {.kind = HF_KIND_ACQUIRE,
-                                    .status = status,
-                                    .op = mine->news[i]->completion.op,
-                                    .hold = status == HF_OK ? mine->holds[i] : NULL,
-                                    .hold_number = status == HF_OK ? mine->holds[i]->number : 0};
+        hf_hold *hold = mine->holds[i];
+        hf_completion completion = mine->news[i]->completion;
+        completion.status = status;
         if (status == HF_OK) {
-            mine->holds[i]->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
-            hf_hold_count_acquired_locked(mine->holds[i], mine->since, hf_now());
+            hold->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
+            hf_hold_count_acquired_locked(hold, mine->since, hf_now());
+            completion.hold = hold;
+            completion.hold_number = hold->number;
+            mine->holds[i] = NULL; /* the completion's */
         }
         hf_error_set(&mine->error);
         hf_tell_locked(mine->client, &mine->news[i], &completion);
-        if (status == HF_OK)
-            mine->holds[i] = NULL; /* the completion's */
     }
     free_group_locked(mine);
 }
@@ -303,16 +293,15 @@ static void child_told(hf_op *op, hf_status status) {
     size_t lock = mine->at;
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = NULL;
-    if (status == HF_OK && op->canceled) { /* while it was confirmed */
-        mine->at++;
+    mine->at += status == HF_OK;
+    if (status == HF_OK && op->canceled) /* while it was confirmed */
         status = hf_fail(HF_ECANCELED, "the wait for lock %s was cancelled",
                          hf_names_quoted(op->hold->names));
-    }
     if (status != HF_OK) {
         hf_explain_lock(mine->turns[lock]);
         hf_hold_count_refused_locked(op->hold, status);
     }
-    if (status == HF_OK && ++mine->at == mine->count) {
+    if (status == HF_OK && mine->at == mine->count) {
         join_group(mine);
         return;
     }
@@ -320,13 +309,6 @@ static void child_told(hf_op *op, hf_status status) {
         status = next_locked(mine, 0);
     if (status != HF_OK)
         end_group(mine, mine->at, status);
-}
-
-static hf_status start_group_locked(group *mine, int64_t first) {
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < mine->count && status == HF_OK; i++)
-        status = hf_started_locked(mine->client, first + (int64_t)i, mine->news[i]);
-    return status == HF_OK ? next_locked(mine, 0) : status;
 }
 
 hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
@@ -359,8 +341,10 @@ hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const v
         hf_explain_lock(i);
     }
     HF_HOLDING_CLIENT(locks[0]->client);
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        status = hf_started_locked(mine->client, op + (int64_t)i, mine->news[i]);
     if (status == HF_OK)
-        status = start_group_locked(mine, op);
+        status = next_locked(mine, 0);
     if (status != HF_OK)
         free_group_locked(mine);
     return status;

@@ -161,7 +161,7 @@ void hf_votes_free(struct hf_ballot *ballot, hf_parting how) {
     free(ballot);
 }
 
-struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
+struct hf_ballot *hf_votes_new(hf_op *op) {
     hf_client *client = op->hold->client;
     struct hf_ballot *ballot = calloc(1, sizeof *ballot);
     if (ballot == NULL || !hf_timer_reserve(&client->timers)) {
@@ -172,8 +172,6 @@ struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring) {
     ballot->like = hf_hold_grab(op->hold);
     ballot->lease_ms = op->hold->validity.lease_ms;
     ballot->op = op;
-    ballot->acquiring = acquiring;
-    ballot->timer.fire = acquiring->due;
     hf_list_add_last(&client->quorum->ballots, &ballot->item);
     op->ballot = ballot;
     return ballot;
@@ -199,12 +197,12 @@ static void confirmed(hf_call *call, const hf_completion *completion) {
     else
         drop_unconfirmed(ballot, call->at, of);
     if (ballot->op != NULL)
-        ballot->acquiring->changed(ballot);
+        ballot->client->quorum->ways->changed(ballot);
 }
 
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
     hf_vote *of = &ballot->votes[at];
-    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, of->hold, confirmed, ballot);
+    hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, confirmed, ballot);
     if (call != NULL) {
         call->fence = ballot->fence;
         if (hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call)) == HF_OK) {
@@ -217,10 +215,6 @@ void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
 }
 
 /* ---------------------------------------------------------------- Asking */
-
-bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
-    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
-}
 
 /* A vote that joins is asked for as long as a hold whose lease was extended, or that is not
  * renewed; and for no longer than the max_hold. */
@@ -258,7 +252,7 @@ static void joined(hf_call *call, const hf_completion *completion) {
 static void vote_ended(hf_call *call, const hf_completion *completion) {
     const struct hf_ballot *ballot = call->of;
     if (ballot->op != NULL)
-        ballot->acquiring->voted(call, completion);
+        ballot->client->quorum->ways->voted(call, completion);
     else
         joined(call, completion);
 }
@@ -266,8 +260,7 @@ static void vote_ended(hf_call *call, const hf_completion *completion) {
 void hf_vote_acquire(struct hf_ballot *ballot, hf_call_kind kind, size_t at, int64_t floor) {
     hf_client *client = hf_votes_master(ballot, at)->client;
     hf_hold *hold = hf_hold_for(client, ballot->like);
-    hf_call *call =
-        hold != NULL ? hf_call_new(ballot->client, kind, at, hold, vote_ended, ballot) : NULL;
+    hf_call *call = hold != NULL ? hf_call_new(ballot->client, kind, at, vote_ended, ballot) : NULL;
     if (call == NULL) {
         ballot->lacks = true;
         hf_hold_drop(hold);
@@ -372,7 +365,8 @@ static void doubt(struct hf_ballot *ballot) {
         doubted(ballot->holds, HF_ENOMEM);
 }
 
-void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion) {
+/* A master's client has lost a vote. */
+static void lost(hf_client *client, size_t at, const hf_completion *completion) {
     HF_EACH(item, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, item);
         hf_vote *of = &ballot->votes[at];
@@ -382,7 +376,7 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
         hf_hold_close(of->hold);
         *of = (hf_vote){0};
         if (ballot->op != NULL)
-            ballot->acquiring->changed(ballot);
+            client->quorum->ways->changed(ballot);
         else if (!still_stands(ballot))
             lose_all(ballot, completion->cause);
         else if (completion->cause == HF_CAUSE_GONE)
@@ -391,6 +385,21 @@ void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion
             ask_missing(ballot, hf_now());
         return;
     }
+}
+
+void hf_votes_hear(hf_client *client) {
+    const struct hf_quorum *quorum = client->quorum;
+    for (size_t i = 0; i < quorum->count; i++)
+        for (;;) {
+            hf_completion completion = {.size = sizeof completion};
+            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
+                completion.kind == HF_KIND_NONE)
+                break;
+            if (completion.kind == HF_KIND_LOSS)
+                lost(client, i, &completion);
+            else
+                hf_master_hear(client, i, &completion);
+        }
 }
 
 static void join_due(hf_timer *timer, int64_t now) {
@@ -480,7 +489,7 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
 static void keep_owed(const struct hf_ballot *ballot, int64_t left_ms) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
-        hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, i, NULL, NULL, NULL);
+        hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, i, NULL, NULL);
         if (call != NULL && hf_hold_keep_start(of, left_ms, hf_call_number(call)) != HF_OK)
             hf_call_drop(call);
     }

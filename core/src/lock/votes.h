@@ -15,13 +15,6 @@ typedef struct hf_vote {
     bool refuses;      /* others have this master */
 } hf_vote;
 
-/* The callbacks by which an acquire learns of its votes. */
-typedef struct hf_acquiring {
-    hf_hearer *voted;                          /* an acquire of a vote has ended */
-    void (*changed)(struct hf_ballot *ballot); /* a vote has confirmed, or is no longer a vote */
-    void (*due)(hf_timer *timer, int64_t now);
-} hf_acquiring;
-
 struct hf_ballot {
     hf_item item;
     hf_client *client;
@@ -33,8 +26,7 @@ struct hf_ballot {
     hf_timer timer;
 
     /* While it acquires: */
-    hf_op *op; /* or NULL */
-    const hf_acquiring *acquiring;
+    hf_op *op;        /* or NULL */
     int64_t asked_at; /* the round that is under way, or the last, began then */
     unsigned rounds;
     size_t reached; /* how many masters had answered when the last round ended */
@@ -72,7 +64,7 @@ static inline size_t hf_votes_masters(const struct hf_ballot *ballot) {
 #define HF_NO_MASTER SIZE_MAX
 
 /* NULL: no memory. */
-struct hf_ballot *hf_votes_new(hf_op *op, const hf_acquiring *acquiring);
+struct hf_ballot *hf_votes_new(hf_op *op);
 /* Its votes go, too. */
 void hf_votes_free(struct hf_ballot *ballot, hf_parting how);
 
@@ -85,8 +77,6 @@ void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold);
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at);
 /* Its master may not know the fence yet. */
 bool hf_vote_is_behind(const struct hf_ballot *ballot, const hf_vote *of);
-/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
-bool hf_vote_is_young(const struct hf_ballot *ballot, size_t at, int64_t now);
 /* All its votes, except the vote of that master. */
 void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how);
 /* A majority of them stands until then. */
@@ -97,8 +87,8 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline);
 /* The op's hold nests in a hold of the same owner: another handle of the same ballot. A longer
  * lease of its own is asked for in the background. */
 bool hf_votes_nest(hf_op *op);
-/* A master's client has lost a vote. */
-void hf_votes_lost(hf_client *client, size_t at, const hf_completion *completion);
+/* Read the completions of the masters' clients. */
+void hf_votes_hear(hf_client *client);
 /* The client is closed. What is held is the masters' clients' to release: their close does, or
  * leaves it. */
 void hf_votes_close(struct hf_ballot *ballot);

@@ -33,13 +33,13 @@ static hf_status send(hf_client *master, hf_request *request, redisReply **reply
 
 static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t most, looks *of) {
     hf_client *client = lock->client;
-    hf_gathering *heard = hf_gathering_new(client);
+    hf_gathering *heard = hf_gathering_new(client, send);
     if (heard == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     *of = (looks){.masters = heard->masters};
     for (size_t i = 0; i < of->masters; i++)
         hf_request_inspect(&heard->from[i].request, lock->names, first, most, false);
-    hf_gathering_run(heard, client, send);
+    hf_gathering_run(heard);
     hf_client_lock(client);
     for (size_t i = 0; i < of->masters; i++) {
         hf_heard *from = &heard->from[i];
@@ -131,7 +131,7 @@ static size_t break_like(const hf_lock *lock, const looks *of, size_t named, hf_
         else
             hf_request_release(&heard->from[i].request, lock->names, &ask, 0, true);
     }
-    hf_gathering_run(heard, lock->client, send);
+    hf_gathering_run(heard);
     for (size_t i = 0; i < of->masters; i++) {
         if (!heard->from[i].answered || heard->from[i].status != HF_OK)
             continue;
@@ -155,7 +155,7 @@ static hf_status break_masters(const hf_lock *lock, int64_t fence, bool foreign)
                                  : fence > 0 && of.found[i].first.fence == fence) &&
             (named == masters || count_like(&of, i) > count_like(&of, named)))
             named = i;
-    hf_gathering *heard = hf_gathering_new(lock->client);
+    hf_gathering *heard = hf_gathering_new(lock->client, send);
     if (named == masters)
         status = hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
                          hf_names_quoted(lock->names));

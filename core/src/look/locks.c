@@ -165,11 +165,11 @@ static hf_status ping(hf_client *master, hf_request *request, redisReply **reply
 
 /* The client of one master: of several, the first that answers. */
 static hf_client *choose_master(hf_client *client) {
-    hf_gathering *of = client->quorum != NULL ? hf_gathering_new(client) : NULL;
+    hf_gathering *of = client->quorum != NULL ? hf_gathering_new(client, ping) : NULL;
     if (of == NULL)
         return client;
     size_t at = 0;
-    hf_gathering_run(of, client, ping);
+    hf_gathering_run(of);
     while (at < of->masters && !(of->from[at].answered && of->from[at].status == HF_OK))
         at++;
     hf_client *chosen = client->quorum->masters[at < of->masters ? at : 0].client;
