@@ -50,6 +50,7 @@ typedef enum {
 typedef struct operation {
     hf_hold *hold;
     int32_t kind;        /* of its completion */
+    int64_t deadline;    /* on the calling thread; 0: the client's patience, from its start */
     hf_request *request; /* the next */
     bool doubtful;       /* some copy of some request has no answer */
     hf_status status;    /* that it came to */
@@ -101,12 +102,13 @@ static void drop_operation(operation *mine) {
 }
 
 /* Send the requests on this thread. */
-static hf_status run(operation *mine, int64_t deadline) {
+static hf_status run(operation *mine) {
     hf_client *client = mine->hold->client;
     verdict next = AGAIN;
     while (next == AGAIN) {
         hf_answer answer;
-        hf_status status = hf_transport_call(client->transport, mine->request, deadline, &answer);
+        hf_status status =
+            hf_transport_call(client->transport, mine->request, mine->deadline, &answer);
         mine->doubtful = mine->doubtful || answer.doubtful;
         hf_client_lock(client);
         next = mine->answered(mine, status, answer.reply, answer.sent_at);
@@ -114,9 +116,9 @@ static hf_status run(operation *mine, int64_t deadline) {
         freeReplyObject(answer.reply);
     }
     if (next == UNCLEAR)
-        hf_transport_explain(client->transport, mine->request, deadline);
+        hf_transport_explain(client->transport, mine->request, mine->deadline);
     if (mine->owed)
-        hf_undo_now(mine->hold, mine->says_more ? mine->request : NULL, deadline);
+        hf_undo_now(mine->hold, mine->says_more ? mine->request : NULL, mine->deadline);
     hf_request_free(mine->request);
     return mine->status;
 }
@@ -124,17 +126,19 @@ static hf_status run(operation *mine, int64_t deadline) {
 static hf_status ask_masters(operation *mine);
 static hf_status poll_masters(operation *mine);
 
-static hf_status perform_until(operation *mine, int64_t deadline) {
+static hf_status perform_here(operation *mine) {
     hf_request request;
     if (mine->hold->client->quorum != NULL)
         return ask_masters(mine);
+    if (mine->deadline == 0)
+        mine->deadline = hf_client_patience(mine->hold->client);
     mine->request = &request;
     mine->may_drop = true;
     hf_client_lock(mine->hold->client);
     hf_status status = mine->begin(mine);
     hf_client_unlock(mine->hold->client);
     if (status == HF_OK)
-        status = run(mine, deadline);
+        status = run(mine);
     drop_operation(mine);
     return status;
 }
@@ -207,7 +211,7 @@ static hf_status start_locked(const operation *given, int64_t number) {
 /* Without a number on this thread, else by the keeper. */
 static hf_status perform(operation *mine, int64_t number) {
     if (number == HF_ON_THIS_THREAD)
-        return perform_until(mine, hf_client_patience(mine->hold->client));
+        return perform_here(mine);
     if (number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
     HF_HOLDING_CLIENT(mine->hold->client);
@@ -373,20 +377,12 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
 }
 
 #define RELEASE_OF(given)                                                                          \
-    { .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released }
+    .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released
 
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
-    operation mine = RELEASE_OF(hold);
-    mine.left = left;
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline) {
+    operation mine = {RELEASE_OF(hold), .left = left, .deadline = deadline};
     hf_status status = hf_client_check(hold != NULL ? hold->client : NULL);
     return status == HF_OK ? perform(&mine, number) : status;
-}
-
-void hf_hold_leave_until(hf_hold *hold, const hf_leaving *left, int64_t deadline) {
-    operation mine = RELEASE_OF(hold);
-    mine.left = left;
-    if (hf_client_check(hold->client) == HF_OK)
-        perform_until(&mine, deadline);
 }
 
 void hf_hold_give_up_locked(hf_hold *hold) {
@@ -401,9 +397,8 @@ void hf_hold_give_up_locked(hf_hold *hold) {
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
     hf_error error = *hf_error_last();
     if (answers) {
-        operation mine = RELEASE_OF(hold);
-        mine.unknown = true;
-        perform_until(&mine, deadline);
+        operation mine = {RELEASE_OF(hold), .unknown = true, .deadline = deadline};
+        perform_here(&mine);
     } else {
         HF_HOLDING_CLIENT(hold->client);
         hf_hold_give_up_locked(hold);
@@ -412,10 +407,7 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
 }
 
 bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context) {
-    operation mine = RELEASE_OF(hold);
-    mine.unknown = true;
-    mine.over = over;
-    mine.context = context;
+    operation mine = {RELEASE_OF(hold), .unknown = true, .over = over, .context = context};
     return start_locked(&mine, 0) == HF_OK;
 }
 
@@ -634,10 +626,8 @@ static hf_status perform_held(operation *mine, int64_t number) {
 }
 
 hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline) {
-    operation mine = {
-        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
-    hf_status status = check_held(hold);
-    return status == HF_OK ? perform_until(&mine, deadline) : status;
+    operation mine = {.hold = hold, .begin = begin_renewal, .deadline = deadline};
+    return perform_held(&mine, HF_ON_THIS_THREAD);
 }
 
 static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
@@ -852,7 +842,7 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool relea
     hf_status status = check_keep(hold, duration_ms, "");
     if (status != HF_OK)
         return status;
-    return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op);
+    return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op, 0);
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
@@ -906,7 +896,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }
-    return hf_hold_leave(hold, NULL, op);
+    return hf_hold_leave(hold, NULL, op, 0);
 }
 
 hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF_ON_THIS_THREAD); }

@@ -65,7 +65,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
 static void withdraw(hf_hold *hold, int64_t deadline) {
     hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
-    hf_hold_leave_until(hold, &left, deadline);
+    hf_hold_leave(hold, &left, HF_ON_THIS_THREAD, deadline);
     hf_error_set(&error);
 }
 
@@ -183,7 +183,7 @@ hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
                                int64_t ttl_ms, int64_t op) {
     hf_leaving left;
     hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
-    return status == HF_OK ? hf_hold_leave(hold, &left, op) : status;
+    return status == HF_OK ? hf_hold_leave(hold, &left, op, 0) : status;
 }
 
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
