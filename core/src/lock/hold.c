@@ -71,7 +71,6 @@ typedef struct operation {
     bool may_drop;          /* a close would not ask in general after the cheapest form */
     bool drops;             /* the request is that form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
-    bool listed;            /* the table's reference of the hold is the operation's */
     int state;              /* that the hold had */
     hf_hold *other;         /* that it was joined with, with a reference; or NULL */
     hf_release_outcome outcome;
@@ -95,8 +94,6 @@ static bool is_unmarked(const hf_hold *hold) {
 }
 
 static void drop_operation(operation *mine) {
-    if (mine->listed)
-        hf_hold_drop(mine->hold);
     hf_hold_drop(mine->other);
     hf_news_free(mine->news);
 }
@@ -220,11 +217,9 @@ static hf_status perform(operation *mine, int64_t number) {
 
 /* --------------------------------------------------------------- Release */
 
-/* End it here, before the request is sent. Return its former state. If it was in the table, its
- * reference is now the caller's: *listed. */
-static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
+/* End it here, before the request is sent. Return its former state. */
+static int end_locked(hf_hold *hold, int64_t now) {
     int state = hf_hold_state_now(hold, now);
-    *listed = state != HF_STATE_RELEASED && hf_hold_is_listed(hold);
     if (state == HF_STATE_RELEASED) { /* by the close perhaps, which has it in a list of its own */
         HF_MARK("H40");
         return state;
@@ -238,8 +233,10 @@ static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
     if (state == HF_STATE_LOST && hold->pushed)
         hf_queue_recheck_locked(hold->client, hold->names);
     hold->state = HF_STATE_RELEASED;
-    if (*listed)
+    if (hf_hold_is_listed(hold)) {
         hf_table_remove_locked(hold->client, hold);
+        hf_hold_drop(hold); /* the handle's, the op's or the task's is left */
+    }
     return state;
 }
 
@@ -321,7 +318,7 @@ static hf_status begin_release(operation *mine) {
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
     mine->says_more = left != NULL || is_unmarked(hold);
-    mine->state = end_locked(hold, now, &mine->listed);
+    mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
     mine->drops = mine->may_drop && !mine->says_more &&
@@ -386,12 +383,9 @@ hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, i
 }
 
 void hf_hold_give_up_locked(hf_hold *hold) {
-    bool listed;
     hf_hold_count_end_locked(hold, hf_now());
-    if (end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
+    if (end_locked(hold, hf_now()) != HF_STATE_RELEASED)
         hf_undo_locked(hold);
-    if (listed)
-        hf_hold_drop(hold); /* the handle's or the op's is left */
 }
 
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
@@ -502,7 +496,7 @@ static bool bury_locked(const hf_hold *hold, bool kept) {
 
 /* End the hold here, and leave it on the server: for that time, or for the rest of its lease. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
-    bool listed, kept = duration_ms != HF_NEVER;
+    bool kept = duration_ms != HF_NEVER;
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
@@ -514,11 +508,9 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
         hf_status status = hf_client_check(hold->client);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
-    int state = end_locked(hold, hf_now(), &listed);
+    int state = end_locked(hold, hf_now());
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);
-    if (listed)
-        hf_hold_drop(hold);     /* the handle's or the task's is left */
     if (state == HF_STATE_HELD) /* or it is handed over */
         hold->terms.counting.tally->stats.kept += kept;
     return hf_hold_explain_state(hold, state, "its lease ended");
