@@ -68,8 +68,7 @@ typedef struct operation {
     char how;               /* the end of its call: hf_leaving; or 0 */
     bool says_more;         /* what became of a call: no plain one may take its place */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
-    bool may_drop;          /* a close would not ask in general after the cheapest form */
-    bool drops;             /* the request is that form */
+    bool drops;             /* the request has the cheapest form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
     int state;              /* that the hold had */
     hf_hold *other;         /* that it was joined with, with a reference; or NULL */
@@ -130,7 +129,6 @@ static hf_status perform_here(operation *mine) {
     if (mine->deadline == 0)
         mine->deadline = hf_client_patience(mine->hold->client);
     mine->request = &request;
-    mine->may_drop = true;
     hf_client_lock(mine->hold->client);
     hf_status status = mine->begin(mine);
     hf_client_unlock(mine->hold->client);
@@ -321,7 +319,8 @@ static hf_status begin_release(operation *mine) {
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->drops = mine->may_drop && !mine->says_more &&
+    /* Not of a started one: a close that sends it would not ask in general afterwards. */
+    mine->drops = mine->news == NULL && hold->client->quorum == NULL && !mine->says_more &&
                   !hf_waiting_expected_locked(hold->client, hold->names) &&
                   !HF_UNUSUAL("releases in general") &&
                   hf_hold_drop_request(mine->request, hold, now);
@@ -741,7 +740,6 @@ static hf_status begin_masters(operation *mine) {
         mine->round = HF_ROUND_RELEASE;
         if (mine->left != NULL)
             return hf_quorum_refuse("calls that are made once, and results");
-        mine->may_drop = false;
         mine->request = &request;
         hf_status status = begin_release(mine);
         if (status == HF_OK)
