@@ -90,6 +90,17 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     return HF_OK;
 }
 
+/* Fill in an op that is all zeros. holds: its caller has the lock by another owner, so that it does
+ * not wait. */
+static void begin_op(hf_op *op, hf_hold *hold, int64_t timeout_ms, bool holds) {
+    op->hold = hold;
+    op->holds = holds && timeout_ms != 0;
+    op->timeout_ms = op->holds ? 0 : timeout_ms;
+    op->tries = op->timeout_ms == 0;
+    op->since = hf_now();
+    op->until = hf_after(op->since, op->timeout_ms);
+}
+
 /* ------------------------------------------------------------- How it ends */
 
 static hf_status explain_timeout(const hf_op *op, const char *holder) {
@@ -652,16 +663,10 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
     hf_status status = hf_acquire_prepare(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
-    int64_t now = hf_now();
     acquiring call;
     memset(&call.op, 0, sizeof call.op);
     call.client = lock->client;
-    call.op.hold = hold;
-    call.op.holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0;
-    call.op.timeout_ms = call.op.holds ? 0 : timeout_ms;
-    call.op.tries = call.op.timeout_ms == 0;
-    call.op.since = now;
-    call.op.until = hf_after(now, call.op.timeout_ms);
+    begin_op(&call.op, hold, timeout_ms, (flags & HF_ACQUIRE_HOLDS) != 0);
     call.interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0;
     call.brake = hf_brake_mine();
     status = acquire(&call, hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0);
@@ -735,13 +740,8 @@ static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) 
         free(op);
         return NULL;
     }
-    op->hold = hold;
-    op->timeout_ms = timeout_ms;
-    op->tries = timeout_ms == 0;
-    op->since = hf_now();
-    op->until = hf_after(op->since, timeout_ms);
+    begin_op(op, hold, timeout_ms, with->holds);
     op->started = op->delegated = true;
-    op->holds = with->holds;
     op->ended = started_ended;
     op->told = with->told;
     op->context = with->context;
@@ -769,23 +769,22 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     }
     op->news = with->news;
     *op_out = op;
-    if (timeout_ms > 0 && op->ballot == NULL)
+    if (op->timeout_ms > 0 && op->ballot == NULL)
         hf_thread_timer_locked(client, &op->timer, op->until);
     return HF_OK;
 }
 
-static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
-                                      int64_t number, uint32_t flags) {
+static hf_status start_acquire_locked(hf_hold *hold, int64_t timeout_ms, int64_t number,
+                                      uint32_t flags) {
     hf_op with = {.told = tell_acquired,
                   .keeps = (flags & HF_ACQUIRE_KEEP) != 0,
-                  .holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0,
+                  .holds = (flags & HF_ACQUIRE_HOLDS) != 0,
                   .news = hf_news_new(&(hf_completion){.kind = HF_KIND_ACQUIRE})};
     if (with.news == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    hf_status status = hf_started_locked(client, number, with.news);
+    hf_status status = hf_started_locked(hold->client, number, with.news);
     if (status == HF_OK)
-        status =
-            hf_acquire_begin_locked(hold, with.holds ? 0 : timeout_ms, 0, &with, &with.news->op);
+        status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
     if (status != HF_OK)
         hf_news_free(with.news);
     return status;
@@ -793,7 +792,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
 
 hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how) {
     hf_client *client = hold->client;
-    hf_status status = start_acquire_locked(client, hold, how->timeout_ms, how->number, 0);
+    hf_status status = start_acquire_locked(hold, how->timeout_ms, how->number, 0);
     if (status != HF_OK || how->timeout_ms == 0)
         return status;
     hf_op *op = hf_news_find_locked(client, how->number)->op;
@@ -820,7 +819,7 @@ hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeo
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(lock->client);
-    status = start_acquire_locked(lock->client, hold, timeout_ms, op_number, flags);
+    status = start_acquire_locked(hold, timeout_ms, op_number, flags);
     if (status != HF_OK)
         hf_hold_drop(hold);
     return status;

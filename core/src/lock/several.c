@@ -260,9 +260,9 @@ static hf_status next_locked(group *mine, int64_t pause_ms) {
     size_t at = mine->turns[mine->at];
     hf_op with = {.told = child_told,
                   .context = mine,
-                  .holds = (mine->flags[at] & HF_ACQUIRE_HOLDS) != 0 && mine->timeout_ms != 0},
+                  .holds = (mine->flags[at] & HF_ACQUIRE_HOLDS) != 0},
           *op = NULL;
-    int64_t left_ms = with.holds ? 0 : time_left(mine->timeout_ms, mine->until);
+    int64_t left_ms = time_left(mine->timeout_ms, mine->until);
     hf_status status = hf_acquire_begin_locked(mine->holds[at], left_ms, pause_ms, &with, &op);
     hf_explain_lock(at);
     for (size_t i = 0; i < mine->count; i++)
