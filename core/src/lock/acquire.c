@@ -155,13 +155,20 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     }
 }
 
-/* A grant by message may come from a server that has lost it since, and so may an answer, if it was
- * asked for before another hold: the answer to a claim shows whether it still stands. */
-static hf_status list_won_locked(hf_hold *hold, bool keep) {
+/* Put the new hold into the table; or, if the client is just being closed, give it up. A grant by
+ * message may come from a server that has lost it since, and so may an answer, if it was asked for
+ * before another hold: the answer to a claim shows whether it still stands. */
+static hf_status list_won_locked(hf_op *op, bool keep) {
+    hf_hold *hold = op->hold;
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
-    if (status == HF_OK && !hold->pushed)
+    if (status != HF_OK) {
+        op->owed = !hf_undo_acquire_locked(hold, NULL);
+        return status;
+    }
+    if (!hold->pushed)
         hf_hold_shown_locked(hold, hold->client->quorum == NULL ? hold->began_at : INT64_MAX);
-    return status;
+    hf_renewal_first_locked(hold);
+    return HF_OK;
 }
 
 /* ----------------------------------------------------------------- Leaving */
@@ -604,18 +611,13 @@ static void ask_masters_locked(acquiring *call) {
     call->held_at = op->done_at;
 }
 
-/* Put the new hold into the table. Otherwise than HF_OK: it has been released. */
+/* Otherwise than HF_OK: the new hold has been released. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->op.hold;
     bool confirms = hf_hold_must_confirm_locked(hold);
-    hf_status status = list_won_locked(hold, keep && !confirms);
-    if (status != HF_OK) { /* it is just being closed, and must release this too */
-        call->op.owed = !hf_undo_acquire_locked(hold, NULL);
+    hf_status status = list_won_locked(&call->op, keep && !confirms);
+    if (status != HF_OK || !confirms)
         return status;
-    }
-    hf_renewal_first_locked(hold);
-    if (!confirms)
-        return HF_OK;
     hf_client_unlock(call->client);
     status = hf_hold_confirm(hold, deadline_of_end(call), hold->terms.replica_ms);
     hf_client_lock(call->client);
@@ -716,13 +718,8 @@ static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     status = outcome_of(op, status);
     bool confirms = status == HF_OK && hf_hold_must_confirm_locked(hold);
-    if (status == HF_OK) {
-        status = list_won_locked(hold, op->keeps && !confirms);
-        if (status != HF_OK) /* it is just being closed, and must release this too */
-            hf_undo_acquire_locked(hold, NULL);
-    }
     if (status == HF_OK)
-        hf_renewal_first_locked(hold);
+        status = list_won_locked(op, op->keeps && !confirms);
     if (status == HF_OK && confirms) {
         hf_op_confirm_locked(op);
         return;
