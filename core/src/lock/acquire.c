@@ -700,16 +700,7 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    hf_completion completion = {
-        .kind = HF_KIND_ACQUIRE,
-        .status = status,
-        .op = op->news->completion.op,
-    };
-    if (told) {
-        completion.hold = hold;
-        completion.hold_number = hold->number;
-    }
-    hf_tell_locked(hold->client, &op->news, &completion);
+    hf_ended_locked(hold->client, &op->news, status, told ? hold : NULL);
     if (!told)
         hf_hold_drop(hold);
 }

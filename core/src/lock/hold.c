@@ -144,9 +144,7 @@ static void tell_locked(operation *mine) {
         mine->over(mine->context);
         return;
     }
-    hf_completion completion = mine->news->completion;
-    completion.status = mine->status;
-    hf_tell_locked(mine->hold->client, &mine->news, &completion);
+    hf_ended_locked(mine->hold->client, &mine->news, mine->status, NULL);
     if (mine->releases && mine->status == HF_ELOST)
         hf_hold_give_up_locked(mine->hold);
 }

@@ -324,6 +324,15 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news) {
     return status == HF_OK ? hf_news_number_locked(client, news, number) : status;
 }
 
+void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hold *acquired) {
+    hf_completion completion = (*news)->completion;
+    completion.status = status;
+    completion.hold = acquired;
+    if (acquired != NULL)
+        completion.hold_number = acquired->number;
+    hf_tell_locked(client, news, &completion);
+}
+
 /* --------------------------------------------------------------- Batches */
 
 typedef struct renewal_task {

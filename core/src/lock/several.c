@@ -214,17 +214,13 @@ static void free_group_locked(group *mine) {
 static void tell_group(group *mine) {
     hf_status status = mine->status;
     for (size_t i = 0; i < mine->count; i++) {
-        hf_completion completion = {.kind = HF_KIND_ACQUIRE,
-                                    .status = status,
-                                    .op = mine->news[i]->completion.op,
-                                    .hold = status == HF_OK ? mine->holds[i] : NULL,
-                                    .hold_number = status == HF_OK ? mine->holds[i]->number : 0};
         if (status == HF_OK) {
             mine->holds[i]->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
             hf_hold_count_acquired_locked(mine->holds[i], mine->since, hf_now());
         }
         hf_error_set(&mine->error);
-        hf_tell_locked(mine->client, &mine->news[i], &completion);
+        hf_ended_locked(mine->client, &mine->news[i], status,
+                        status == HF_OK ? mine->holds[i] : NULL);
         if (status == HF_OK)
             mine->holds[i] = NULL; /* the completion's */
     }
