@@ -280,17 +280,6 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
 
 hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WHY_GONE, ""); }
 
-hf_status hf_hold_refuse(const hf_hold *hold) {
-    HF_MARK("H19");
-    bool heavier = hold->terms.mode == HF_MODE_SHARED;
-    return hf_fail(
-        HF_EDEADLOCK,
-        "lock %s is held shared by the owner that asks for %s: two that did so would wait "
-        "for each other; release the %s hold first",
-        hf_names_quoted(hold->names), heavier ? "a heavier hold of it" : "it exclusively",
-        heavier ? "lighter" : "shared");
-}
-
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
     hf_status status = hf_client_check(hold->client); /* was it the close that released it? */
     if (status != HF_OK)

@@ -169,8 +169,6 @@ hf_status hf_hold_explain_refused(const hf_hold *hold);
 /* HF_OK if the state is held; otherwise the status and message of the two above. */
 hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how);
 #define HF_HOW_LOST "its lease ended, or its key was taken away"
-/* Its owner holds the lock shared, and asks for it exclusively. */
-hf_status hf_hold_refuse(const hf_hold *hold);
 
 /* Remember the limit of the hold's lock; or return why the hold cannot follow it: HF_ELIMIT. */
 hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited);

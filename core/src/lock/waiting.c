@@ -170,6 +170,18 @@ static void lose_id(hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
+/* Its owner holds the lock shared, and asks for it exclusively. */
+static hf_status explain_deadlock(const hf_hold *hold) {
+    HF_MARK("H19");
+    bool heavier = hold->terms.mode == HF_MODE_SHARED;
+    return hf_fail(
+        HF_EDEADLOCK,
+        "lock %s is held shared by the owner that asks for %s: two that did so would wait "
+        "for each other; release the %s hold first",
+        hf_names_quoted(hold->names), heavier ? "a heavier hold of it" : "it exclusively",
+        heavier ? "lighter" : "shared");
+}
+
 void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
                          int64_t sent_at) {
     hf_client *client = hf_op_client(op);
@@ -206,7 +218,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         take_outcome(op, mine);
         return;
     case HF_STANDS_REFUSED:
-        hf_op_fail_locked(op, hf_hold_refuse(hold));
+        hf_op_fail_locked(op, explain_deadlock(hold));
         return;
     case HF_STANDS_LIMITED:
         if (!take_limit(op, mine) || op->queue == NULL)
