@@ -366,16 +366,10 @@ typedef struct acquiring {
     int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
 
-/* By when a request of the call must be answered. */
-static int64_t deadline_of(const acquiring *call) {
-    int64_t patience_ms = call->client->transport->connect_ms;
-    return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
-}
-
 /* The deadline of an acquire that only cleans up: a wait that a signal ends does not
  * last until its timeout because the server is silent. */
 static int64_t deadline_of_end(const acquiring *call) {
-    return hf_earlier(deadline_of(call), hf_client_patience(call->client));
+    return hf_earlier(hf_op_deadline(&call->op), hf_client_patience(call->client));
 }
 
 /* The result of a request. */
@@ -405,7 +399,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
         hf_op_sent_locked(op);
         hf_client_unlock(client);
         hf_status status =
-            hf_transport_call(client->transport, &request, deadline_of(call), &asked->answer);
+            hf_transport_call(client->transport, &request, hf_op_deadline(op), &asked->answer);
         hf_request_free(&request);
         hf_client_lock(client);
         hf_op_heard_locked(op, asked->answer.doubtful);
@@ -535,11 +529,11 @@ static hf_status step_locked(acquiring *call, bool *tried) {
     if (*tried)
         return queue_locked(call);
     hf_status status = ask_locked(call);
-    if (call->brake != NULL && status != HF_OK && hf_now() < deadline_of(call)) {
+    if (call->brake != NULL && status != HF_OK && hf_now() < hf_op_deadline(op)) {
         op->delegated = true; /* no connection was free at once, or the first attempt failed */
         return HF_OK;
     }
-    *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
+    *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < hf_op_deadline(op));
     return status;
 }
 

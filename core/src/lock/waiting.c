@@ -429,16 +429,14 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
 
 /* What has no place yet is asked for until its time is up; the others ask again soon. What only
  * tries has no time but its own. */
-static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t count) {
-    int64_t patience_ms = client->transport->connect_ms, now = hf_now();
+static int64_t give_up_at(hf_op *const *ops, size_t count) {
     if (ops[0]->tries)
-        return hf_after(ops[0]->until, patience_ms);
-    int64_t latest = hf_after(now, patience_ms + (ops[0]->score > 0 ? RECHECK_MS : 0));
-    for (size_t i = 0; i < count; i++) {
-        int64_t until = ops[i]->until == HF_NO_DEADLINE ? now : ops[i]->until;
-        if (ops[i]->score == 0 && hf_after(until, patience_ms) > latest)
-            latest = hf_after(until, patience_ms);
-    }
+        return hf_op_deadline(ops[0]);
+    int64_t latest =
+        hf_after(hf_client_patience(hf_op_client(ops[0])), ops[0]->score > 0 ? RECHECK_MS : 0);
+    for (size_t i = 0; i < count; i++)
+        if (ops[i]->score == 0)
+            latest = hf_later(latest, hf_op_deadline(ops[i]));
     return latest;
 }
 
@@ -473,7 +471,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     else
         hf_request_acquire(&task->request, queue->names, asks, count,
                            hf_hold_floor_locked(ops[0]->hold));
-    hf_task_submit(&client->links, task, give_up_at(client, ops, count));
+    hf_task_submit(&client->links, task, give_up_at(ops, count));
     return true;
 }
 
