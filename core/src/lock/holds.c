@@ -89,7 +89,6 @@ hf_hold *hf_hold_like(hf_client *client, const hf_hold *hold) {
         return NULL;
     }
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
-    made->reached = -1;
     made->terms = hold->terms;
     return made;
 }
