@@ -237,15 +237,15 @@ static int end_locked(hf_hold *hold, int64_t now) {
 }
 
 /* The status of a release. */
-static hf_status release_status(const hf_hold *hold, int state, char how, hf_status status,
-                                hf_release_outcome outcome, bool doubtful) {
-    if (how != '\0' && status == HF_OK && outcome != HF_RELEASE_NONSENSE)
-        return hf_once_finished(hold, how, outcome);
-    if (state == HF_STATE_LOST && how == '\0')
+static hf_status release_status(const operation *mine, hf_status status) {
+    const hf_hold *hold = mine->hold;
+    if (mine->how != '\0' && status == HF_OK && mine->outcome != HF_RELEASE_NONSENSE)
+        return hf_once_finished(hold, mine->how, mine->outcome);
+    if (mine->state == HF_STATE_LOST && mine->how == '\0')
         return hf_hold_explain_lost(hold, HF_HOW_LOST);
     if (status != HF_OK)
         return status;
-    switch (outcome) {
+    switch (mine->outcome) {
     case HF_RELEASE_NONSENSE:
         return hf_unexpected("release");
     case HF_RELEASE_NOT_HELD:
@@ -260,7 +260,7 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
     default:
         return HF_OK;
     }
-    if (!doubtful)
+    if (!mine->doubtful)
         return hf_hold_explain_gone(hold);
     HF_MARK("C2");
     /* An earlier copy may have released it, and did if the lease still ran. */
@@ -346,8 +346,7 @@ static void settle_release(operation *mine, hf_status status) {
      * waiters. */
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
-    mine->status =
-        release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
+    mine->status = release_status(mine, status);
     hf_error error = *hf_error_last(); /* of this hold, not of the holds that it was joined with */
     if (!mine->unknown)
         count_release_locked(mine);
