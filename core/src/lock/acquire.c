@@ -70,13 +70,12 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->terms.lease_ms,
                       chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : lock->terms.renew);
-    if (caller->once && !hf_once_configure(hold, caller->print, most)) {
-        hf_hold_drop(hold);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    status = chosen.note_len > 0
-                 ? hf_hold_note(hold, chosen.note, chosen.note_len)
-                 : hf_hold_note(hold, lock->owner + lock->owner_length, lock->note_length);
+    if (caller->once && !hf_once_configure(hold, caller->print, most))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    else if (chosen.note_len > 0)
+        status = hf_hold_note(hold, chosen.note, chosen.note_len);
+    else
+        status = hf_hold_note(hold, lock->owner + lock->owner_length, lock->note_length);
     if (status != HF_OK) {
         hf_hold_drop(hold);
         return status;
