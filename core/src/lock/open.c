@@ -97,9 +97,8 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
 }
 
 /* Takes the address over. */
-static hf_status open_client(hf_address given, const hf_client_options *options,
+static hf_status open_client(hf_address address, const hf_client_options *options,
                              hf_client **client_out) {
-    hf_address address = given;
     hf_client_options chosen = *options;
     hf_status status = hf_address_options(&address, &chosen);
     hf_client *client = status == HF_OK ? new_client() : NULL;
