@@ -49,7 +49,7 @@ typedef enum {
  * same whether the calling thread sends the requests (run()) or the keeper does (start()). */
 typedef struct operation {
     hf_hold *hold;
-    int32_t kind;        /* of its completion */
+    hf_round_kind round; /* what it does, also at a single master */
     int64_t deadline;    /* on the calling thread; 0: the client's patience, from its start */
     hf_request *request; /* the next */
     bool doubtful;       /* some copy of some request has no answer */
@@ -75,13 +75,10 @@ typedef struct operation {
     hf_release_outcome outcome;
     /* Of a renewal: */
     int64_t duration_ms; /* that the caller gave */
-    bool replaces;       /* it takes the place of the time that is left */
-    bool keeps;          /* afterwards the hold is left to the server for that time */
     bool releases;       /* by a release: it ends a lost hold, too */
     int64_t lease_ms;    /* that is asked for */
     hf_renew_mode mode;
     /* At several masters: */
-    hf_round_kind round;
     int64_t floor; /* of one that is confirmed */
     hf_error *why; /* of a thread, which waits until `settled` is 1; NULL: it was started */
     int settled;
@@ -90,6 +87,11 @@ typedef struct operation {
 /* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
 static bool is_unmarked(const hf_hold *hold) {
     return hold->once != NULL && hold->once->most && !hold->once->begun;
+}
+
+/* Does its time take the place of the time that is left? */
+static bool replaces(const operation *mine) {
+    return mine->round == HF_ROUND_REPLACE || mine->round == HF_ROUND_KEEP;
 }
 
 static void drop_operation(operation *mine) {
@@ -177,7 +179,9 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
 
 static hf_status start_locked(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
-    hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
+    bool ends = given->round == HF_ROUND_RELEASE || given->round == HF_ROUND_KEEP;
+    hf_completion completion = {.kind = ends ? HF_KIND_RELEASE : HF_KIND_RENEWAL,
+                                .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
     hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
     if (news == NULL || task == NULL) {
@@ -370,7 +374,7 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
 }
 
 #define RELEASE_OF(given)                                                                          \
-    .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released
+    .hold = (given), .round = HF_ROUND_RELEASE, .begin = begin_release, .answered = released
 
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline) {
     operation mine = {RELEASE_OF(hold), .left = left, .deadline = deadline};
@@ -522,7 +526,8 @@ static hf_status ask_to_renew(operation *mine, int64_t lease_ms, hf_renew_mode m
 }
 
 static hf_status begin_renewal(operation *mine) {
-    return ask_to_renew(mine, mine->hold->validity.lease_ms, mine->mode);
+    return ask_to_renew(mine, mine->hold->validity.lease_ms,
+                        mine->round == HF_ROUND_LOOK ? HF_RENEW_LOOK : HF_RENEW_LONGER);
 }
 
 static hf_status begin_claim(operation *mine) {
@@ -540,11 +545,11 @@ static hf_status begin_extension(operation *mine) {
     int64_t now = hf_now();
     if (mine->hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(mine->hold);
-    if (mine->replaces) {
+    if (replaces(mine)) {
         hf_validity_replaces(validity, now, mine->duration_ms);
         hf_renewal_next_locked(mine->hold, now);
         return ask_to_renew(mine, mine->duration_ms,
-                            mine->keeps ? HF_RENEW_KEEP : HF_RENEW_EXACTLY);
+                            mine->round == HF_ROUND_KEEP ? HF_RENEW_KEEP : HF_RENEW_EXACTLY);
     }
     if (validity->deadline == HF_NO_DEADLINE)
         return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
@@ -566,13 +571,13 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     hf_hold *hold = mine->hold;
     int64_t left_ms = HF_RENEWAL_REFUSED;
     bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
-    bool replaces = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
+    bool replaced = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
     if (good && hf_renewal_learns_many_locked(hold, left_ms)) {
         hf_request_free(mine->request);
         ask_to_renew(mine, mine->lease_ms, mine->mode);
         return AGAIN;
     }
-    if (replaces) {
+    if (replaced) {
         if (mine->doubtful)
             hf_validity_doubts(&hold->validity, mine->lease_ms);
         hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
@@ -580,12 +585,12 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     }
     if (left_ms >= HF_TTL_NONE)
         hold->shown_at = hf_now();
-    if (!replaces || left_ms == HF_RENEWAL_GONE)
+    if (!replaced || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mine->mode, sent_at, left_ms);
     mine->status = renewal_status(hold, status, good, left_ms);
     if (good && left_ms == HF_RENEWAL_REFUSED)
         return UNCLEAR;
-    if (!mine->keeps || mine->status != HF_OK)
+    if (mine->round != HF_ROUND_KEEP || mine->status != HF_OK)
         return OVER;
     if (mine->mode == HF_RENEW_KEEP) {
         mine->status = leave_locked(mine->hold, mine->duration_ms, "kept");
@@ -609,39 +614,38 @@ static verdict kept(operation *mine, hf_status status, const redisReply *reply, 
 
 static hf_status perform_held(operation *mine, int64_t number) {
     hf_status status = check_held(mine->hold);
-    mine->answered = mine->keeps ? kept : renewed;
+    mine->answered = mine->round == HF_ROUND_KEEP ? kept : renewed;
     return status == HF_OK ? perform(mine, number) : status;
 }
 
 hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline) {
-    operation mine = {.hold = hold, .begin = begin_renewal, .deadline = deadline};
+    operation mine = {
+        .hold = hold, .round = HF_ROUND_RENEW, .begin = begin_renewal, .deadline = deadline};
     return perform_held(&mine, HF_ON_THIS_THREAD);
 }
 
-static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
-    operation mine = {.hold = hold, .kind = HF_KIND_RENEWAL, .begin = begin_renewal, .mode = mode};
+static hf_status renew(hf_hold *hold, hf_round_kind round, int64_t number) {
+    operation mine = {.hold = hold, .round = round, .begin = begin_renewal};
     return perform_held(&mine, number);
 }
 
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+    bool replace = (flags & HF_EXTEND_REPLACE) != 0;
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = replace ? HF_ROUND_REPLACE : HF_ROUND_EXTEND,
                       .begin = begin_extension,
-                      .duration_ms = duration_ms,
-                      .replaces = (flags & HF_EXTEND_REPLACE) != 0};
+                      .duration_ms = duration_ms};
     hf_status status = check_extension(hold, duration_ms, flags);
     return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
-hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, HF_ON_THIS_THREAD); }
+hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_ROUND_RENEW, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
-    return renew(hold, HF_RENEW_LONGER, op);
-}
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_RENEW, op); }
 
-hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, HF_ON_THIS_THREAD); }
+hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_ROUND_LOOK, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_RENEW_LOOK, op); }
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_LOOK, op); }
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     return hf_hold_extend_start(hold, duration_ms, flags, HF_ON_THIS_THREAD);
@@ -691,7 +695,7 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
 
 hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = HF_ROUND_RENEW,
                       .begin = begin_lengthening,
                       .duration_ms = duration_ms};
     return perform_held(&mine, op);
@@ -699,7 +703,7 @@ hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op)
 
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = HF_ROUND_RENEW,
                       .begin = begin_confirmation,
                       .answered = was_confirmed,
                       .floor = floor};
@@ -715,15 +719,16 @@ static void settle_masters(operation *mine, hf_status status) {
         mine->answered(mine, gone ? HF_OK : status, &reply, hf_now());
         return;
     }
-    if (mine->keeps && status == HF_OK) {
+    bool keeps = mine->round == HF_ROUND_KEEP;
+    if (keeps && status == HF_OK) {
         mine->status = leave_locked(hold, mine->duration_ms, "kept");
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    if (mine->keeps) /* no other thread's keep */
+    if (keeps) /* no other thread's keep */
         hold->keeps_until = 0;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
-    if (mine->replaces)
+    if (replaces(mine))
         hf_renewal_next_locked(hold, hf_now());
     if (gone && hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
@@ -732,9 +737,8 @@ static void settle_masters(operation *mine, hf_status status) {
 
 static hf_status begin_masters(operation *mine) {
     hf_hold *hold = mine->hold;
-    if (mine->begin == begin_release) {
+    if (mine->round == HF_ROUND_RELEASE) {
         hf_request request; /* for one server: it is not sent */
-        mine->round = HF_ROUND_RELEASE;
         if (mine->left != NULL)
             return hf_quorum_refuse("calls that are made once, and results");
         mine->request = &request;
@@ -746,14 +750,9 @@ static hf_status begin_masters(operation *mine) {
     }
     if (hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->round = mine->keeps                      ? HF_ROUND_KEEP
-                  : mine->replaces                 ? HF_ROUND_REPLACE
-                  : mine->begin == begin_extension ? HF_ROUND_EXTEND
-                  : mine->mode == HF_RENEW_LOOK    ? HF_ROUND_LOOK
-                                                   : HF_ROUND_RENEW;
-    if (mine->replaces) {
+    if (replaces(mine)) {
         hold->validity.lease_ms = mine->duration_ms;
-        if (mine->keeps)
+        if (mine->round == HF_ROUND_KEEP)
             hold->keeps_until = hf_after(hf_now(), mine->duration_ms);
         int64_t until = hf_deadline(hf_now(), mine->duration_ms);
         hold->validity.deadline = hf_earlier(hold->validity.deadline, until);
@@ -782,7 +781,7 @@ static hf_status poll_masters(operation *mine) {
                                                         settled, mine);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
         mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
-    else if (status != HF_OK && mine->keeps)
+    else if (status != HF_OK && mine->round == HF_ROUND_KEEP)
         mine->hold->keeps_until = 0;
     return status;
 }
@@ -820,11 +819,9 @@ static hf_status check_keep(const hf_hold *hold, int64_t duration_ms, const char
 
 static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool releases) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RELEASE,
+                      .round = HF_ROUND_KEEP,
                       .begin = begin_keep,
                       .duration_ms = duration_ms < HF_LEASE_MIN ? HF_LEASE_MIN : duration_ms,
-                      .replaces = true,
-                      .keeps = true,
                       .releases = releases};
     hf_status status = check_keep(hold, duration_ms, "");
     if (status != HF_OK)
@@ -964,7 +961,7 @@ static bool read_token(const void *token, size_t length, handed *of) {
 static hf_status adopt(hf_hold *hold) {
     hf_client *client = hold->client;
     operation mine = {
-        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
+        .hold = hold, .round = HF_ROUND_RENEW, .begin = begin_renewal, .answered = renewed};
     hf_client_lock(client);
     hf_status status = hf_hold_equip_locked(hold);
     if (status == HF_OK && hold->terms.renew)
