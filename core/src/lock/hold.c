@@ -84,11 +84,6 @@ typedef struct operation {
     int settled;
 } operation;
 
-/* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
-static bool is_unmarked(const hf_hold *hold) {
-    return hold->once != NULL && hold->once->most && !hold->once->begun;
-}
-
 /* Does its time take the place of the time that is left? */
 static bool replaces(const operation *mine) {
     return mine->round == HF_ROUND_REPLACE || mine->round == HF_ROUND_KEEP;
@@ -298,7 +293,7 @@ static void release_request(hf_request *request, const hf_hold *hold, const hf_l
                             bool again) {
     hf_leaving not_made = hf_once_not_made(hold);
     hf_ask ask = hf_hold_ask(hold);
-    if (left == NULL && is_unmarked(hold))
+    if (left == NULL && hf_once_is_unmarked(hold))
         left = &not_made;
     if (left == NULL) {
         hf_hold_release_request(request, hold, again);
@@ -317,7 +312,7 @@ static hf_status begin_release(operation *mine) {
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
-    mine->says_more = left != NULL || is_unmarked(hold);
+    mine->says_more = left != NULL || hf_once_is_unmarked(hold);
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);

@@ -173,7 +173,7 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     if (!keeps)
         return ttl_ms == 0 ? hf_check_note(result, length)
                            : hf_fail(HF_EINVAL, "only a result or an error has a ttl_ms");
-    if (hold->once != NULL && hold->once->most && !hold->once->begun)
+    if (hf_once_is_unmarked(hold))
         return hf_fail(HF_EINVAL, "a call that is made at most once begins with hf_once_mark()");
     hf_status status = hf_once_check_bytes(result, length);
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
