@@ -274,7 +274,7 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
 static bool end_here(hf_op *op, hf_status why) {
     if (is_there(op) || (why == HF_ETIMEOUT && op->answered))
         return false;
-    if (why == HF_ETIMEOUT && op->link != NULL)
+    if (why == HF_ETIMEOUT)
         hf_op_fail_locked(op, hf_link_explain(&hf_op_client(op)->links, op->link));
     else
         hf_op_finish_locked(op, why);
