@@ -273,8 +273,22 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
     return hf_queue_find_locked(client, names) != NULL || is_crowded(client, names);
 }
 
+/* crowded: the lock was waited for a moment ago. */
+static hf_way way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
+    bool shared = ask->mode == HF_MODE_SHARED;
+    if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
+        ask->score != 0)
+        return HF_BY_ACQUIRE;
+    if (ask->channel != NULL && crowded)
+        return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;
+    /* Another library's lock without an end is seen by the general request alone. */
+    if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
+        return HF_BY_ACQUIRE;
+    return shared ? HF_BY_SHARE : HF_BY_TAKE;
+}
+
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
-    hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+    hf_way way = way_of(hold, ask, is_crowded(hold->client, hold->names));
     int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % LOCKS];
     if ((way == HF_BY_WAIT || way == HF_BY_SHARE) && in_vain > 0 &&
         hf_now() < hf_after(in_vain, IN_VAIN_MS))
@@ -286,4 +300,49 @@ void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, h
                                hf_answer_kind kind) {
     if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
         client->waiting->in_vain[names->hash % LOCKS] = hf_now();
+}
+
+/* ---------------------------------------------------------------- Asking */
+
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {
+    int64_t floor = hf_hold_floor_locked(hold);
+    switch (way) {
+    case HF_BY_TAKE:
+        hf_request_take(request, hold->names, ask, floor);
+        break;
+    case HF_BY_SHARE:
+        hf_request_share(request, hold->names, ask, floor);
+        break;
+    case HF_BY_WAIT:
+        hf_request_wait(request, hold->names, ask);
+        break;
+    default:
+        hf_request_acquire(request, hold->names, ask, 1, floor);
+    }
+}
+
+static hf_answer_kind took(const hf_hold *hold, bool more, hf_answer_kind kind, hf_look *look,
+                           hf_standing *mine) {
+    if (kind != HF_ANSWER_HELD)
+        return kind;
+    if (more || hold->nests)
+        return HF_ANSWER_ASK;
+    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* that is not known */
+    *mine = (hf_standing){.state = HF_STANDS_BUSY};
+    return HF_ANSWER_GOOD;
+}
+
+hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
+                            hf_look *look, hf_standing *mine) {
+    int64_t lease_ms = hold->validity.lease_ms;
+    switch (way) {
+    case HF_BY_TAKE:
+        return took(hold, more, hf_reply_take(reply, lease_ms, look, mine), look, mine);
+    case HF_BY_SHARE:
+        return took(hold, more, hf_reply_share(reply, lease_ms, look, mine), look, mine);
+    case HF_BY_WAIT:
+        return hf_reply_wait(reply, look, mine);
+    default:
+        return hf_reply_acquire(reply, look, mine, 1) ? HF_ANSWER_GOOD : HF_ANSWER_NONSENSE;
+    }
 }

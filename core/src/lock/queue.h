@@ -6,7 +6,7 @@
 #ifndef HF_QUEUE_H
 #define HF_QUEUE_H
 
-#include "lock/asking.h"
+#include "lock/op.h"
 
 /* ask: it is called when a queue's timer is due. NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now));
@@ -50,10 +50,25 @@ void hf_queue_recheck_all_locked(hf_client *client);
 void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at);
 /* Is the lock contended, as far as this client knows? */
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
+/* How an acquire asks: by the cheapest request that may do, and by the general one if that did
+ * nothing. */
+typedef enum {
+    HF_BY_TAKE,   /* the lock is free and has no waiter, as far as is known */
+    HF_BY_SHARE,  /* the same for a shared one; others may share the lock */
+    HF_BY_WAIT,   /* others wait for it, too */
+    HF_BY_ACQUIRE /* that always does */
+} hf_way;
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
 /* That way did nothing, by the answer: the next ones may not, either. */
 void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
                                hf_answer_kind kind);
+/* The request has the floor of the client's table. */
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask);
+/* more: it must learn more than that the lock is held, because it waits, or a copy of its request
+ * may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
+ * next. */
+hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
+                            hf_look *look, hf_standing *mine);
 
 #endif
