@@ -408,7 +408,6 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
             return status;
         kind = hf_way_reply(way, hold, op->queue != NULL || hold->out > 0, asked->answer.reply,
                             &asked->look, &asked->mine);
-        hf_waiting_in_vain_locked(client, hold->names, way, kind);
         way = HF_BY_ACQUIRE;
     }
     hold->stray = hold->stray || kind == HF_ANSWER_NONSENSE;

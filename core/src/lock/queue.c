@@ -296,14 +296,6 @@ hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
     return way;
 }
 
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
-                               hf_answer_kind kind) {
-    if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
-        client->waiting->in_vain[names->hash % LOCKS] = hf_now();
-}
-
-/* ---------------------------------------------------------------- Asking */
-
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {
     int64_t floor = hf_hold_floor_locked(hold);
     switch (way) {
@@ -332,8 +324,8 @@ static hf_answer_kind took(const hf_hold *hold, bool more, hf_answer_kind kind, 
     return HF_ANSWER_GOOD;
 }
 
-hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
-                            hf_look *look, hf_standing *mine) {
+static hf_answer_kind read_reply(hf_way way, const hf_hold *hold, bool more,
+                                 const redisReply *reply, hf_look *look, hf_standing *mine) {
     int64_t lease_ms = hold->validity.lease_ms;
     switch (way) {
     case HF_BY_TAKE:
@@ -345,4 +337,12 @@ hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const re
     default:
         return hf_reply_acquire(reply, look, mine, 1) ? HF_ANSWER_GOOD : HF_ANSWER_NONSENSE;
     }
+}
+
+hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
+                            hf_look *look, hf_standing *mine) {
+    hf_answer_kind kind = read_reply(way, hold, more, reply, look, mine);
+    if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
+        hold->client->waiting->in_vain[hold->names->hash % LOCKS] = hf_now();
+    return kind;
 }

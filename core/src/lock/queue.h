@@ -60,14 +60,11 @@ typedef enum {
 } hf_way;
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
-/* That way did nothing, by the answer: the next ones may not, either. */
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
-                               hf_answer_kind kind);
 /* The request has the floor of the client's table. */
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask);
 /* more: it must learn more than that the lock is held, because it waits, or a copy of its request
  * may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
- * next. */
+ * next, and soon for other acquires, too. */
 hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
                             hf_look *look, hf_standing *mine);
 

@@ -406,7 +406,6 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hear_all(mine);
     if (status == HF_OK)
         kind = read_standings(mine, reply, &look, standings);
-    hf_waiting_in_vain_locked(client, task->names, mine->way, kind);
     if ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
