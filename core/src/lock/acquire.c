@@ -389,7 +389,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
     hf_way way = hf_waiting_way_locked(hold, &ask);
     while ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && !op->done) {
         hf_request request;
-        hf_way_request(&request, way, hold, &ask);
+        hf_way_request(&request, way, hold, &ask, 1);
         if (op->queue == NULL) { /* in the same write */
             request.replicas = hold->terms.replicas;
             request.replica_ms = hold->terms.replica_ms;

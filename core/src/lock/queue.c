@@ -296,20 +296,21 @@ hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
     return way;
 }
 
-void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *asks,
+                    size_t count) {
     int64_t floor = hf_hold_floor_locked(hold);
     switch (way) {
     case HF_BY_TAKE:
-        hf_request_take(request, hold->names, ask, floor);
+        hf_request_take(request, hold->names, asks, floor);
         break;
     case HF_BY_SHARE:
-        hf_request_share(request, hold->names, ask, floor);
+        hf_request_share(request, hold->names, asks, floor);
         break;
     case HF_BY_WAIT:
-        hf_request_wait(request, hold->names, ask);
+        hf_request_wait(request, hold->names, asks);
         break;
     default:
-        hf_request_acquire(request, hold->names, ask, 1, floor);
+        hf_request_acquire(request, hold->names, asks, count, floor);
     }
 }
 

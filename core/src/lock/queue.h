@@ -60,8 +60,9 @@ typedef enum {
 } hf_way;
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
-/* The request has the floor of the client's table. */
-void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask);
+/* With the floor of the client's table. By HF_BY_ACQUIRE it may be for several of the lock. */
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *asks,
+                    size_t count);
 /* more: it must learn more than that the lock is held, because it waits, or a copy of its request
  * may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
  * next, and soon for other acquires, too. */

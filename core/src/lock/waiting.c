@@ -345,7 +345,7 @@ static bool ask_in_general(recheck_task *mine) {
     hf_ask ask = ask_of(op, mine->wait);
     hf_request_free(&mine->task.request);
     mine->way = HF_BY_ACQUIRE;
-    hf_way_request(&mine->task.request, mine->way, op->hold, &ask);
+    hf_way_request(&mine->task.request, mine->way, op->hold, &ask, 1);
     hf_op_sent_locked(op);
     mine->task.again = true;
     return true;
@@ -465,11 +465,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
     bool cheap = count == 1 && ops[0]->hold->vote_floor == 0;
     mine->way = cheap ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
-    if (count == 1)
-        hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
-    else
-        hf_request_acquire(&task->request, queue->names, asks, count,
-                           hf_hold_floor_locked(ops[0]->hold));
+    hf_way_request(&task->request, mine->way, ops[0]->hold, asks, count);
     hf_task_submit(&client->links, task, give_up_at(ops, count));
     return true;
 }
