@@ -308,9 +308,10 @@ void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
 }
 
 hf_status hf_losses_tell_locked(hf_client *client) {
-    bool before = hf_completions_wanted_locked(client);
+    if (hf_completions_wanted_locked(client))
+        return HF_OK;
     hf_status status = hf_completions_want_locked(client);
-    if (status != HF_OK || before)
+    if (status != HF_OK)
         return status;
     HF_EACH(at, hf_table_holds_locked(client))
     hf_renewal_plan_locked(HF_OF(hf_hold, item, at));
