@@ -194,10 +194,18 @@ static bool is_unsent(const hf_op *op) {
            hf_link_is_unsent(op->link, op->since);
 }
 
+/* The request that ends its wait failed, for the reason in this thread's message. */
+static hf_status explain_given_up(const hf_op *op) {
+    return hf_fail(HF_EUNKNOWN,
+                   "the wait for lock %s was given up, and the server does not know it yet; the "
+                   "client goes on telling it in the background: %s",
+                   hf_names_quoted(op->hold->names), hf_error_message());
+}
+
 /* Say why the end of a wait was not answered. */
 static hf_status explain_unanswered(const hf_op *op, hf_status status) {
     if (is_there(op) && (status == HF_EUNKNOWN || !is_unsent(op)))
-        return hf_op_explain_given_up(op);
+        return explain_given_up(op);
     if (status != HF_EUNKNOWN)
         return status;
     return hf_fail(HF_ECONNECT, "the wait for lock %s ended while the server was away: %s",
@@ -225,7 +233,7 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
     bool kept;
     if (!hf_reply_acquire(reply, &look, &mine, 1)) {
         hf_unexpected("acquire");
-        hf_op_fail_locked(op, hf_op_explain_given_up(op));
+        hf_op_fail_locked(op, explain_given_up(op));
         return;
     }
     if (link != NULL)

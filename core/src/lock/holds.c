@@ -8,9 +8,6 @@
 
 #define FLOORS 1024
 #define LIMITS 256
-/* During a hold that lasts longer than this, in ns, a waiter may well have come: then the
- * general release costs less than a second request. */
-#define YOUNG (1 * HF_MS)
 
 struct hf_table {
     hf_list holds;   /* all holds that may still be on the server */
@@ -219,18 +216,6 @@ void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool agai
     int64_t fence = again && hold->out > 0 ? 0 : hold->fence;
     hf_request_release(request, hold->names, &ask, fence, hold->out > 0);
     request->hands_on = hold->waited;
-}
-
-bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
-    bool shared = hold->terms.mode == HF_MODE_SHARED;
-    if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
-        (shared ? hold->company == HF_COMPANY_UNKNOWN : hold->one_of_many))
-        return false;
-    if (hold->company == HF_COMPANY_OTHERS)
-        hf_request_drop_one(request, hold->names, hold->id, hold->fence);
-    else
-        hf_request_drop(request, hold->names, hold->id, hold->fence, shared);
-    return true;
 }
 
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode) {

@@ -153,9 +153,6 @@ hf_ask hf_hold_ask(const hf_hold *hold);
 /* The request that releases it on the server; again: if a copy of its acquire may arrive, under any
  * fence. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
-/* The same in its cheapest form, if this client knows of nothing else to do there. False: there
- * is no such request. */
-bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
 /* Set this thread's message and answer the status. `how` is for a loss of which nothing closer is
