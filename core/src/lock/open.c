@@ -197,8 +197,7 @@ static hf_status open_quorum(const char *url, hf_address *address, const hf_clie
     if (status == HF_OK)
         return HF_OK;
     hf_error error = *hf_error_last();
-    if (*client_out != NULL)
-        hf_client_close(*client_out);
+    hf_client_close(*client_out);
     *client_out = NULL;
     hf_error_set(&error);
     return status;
