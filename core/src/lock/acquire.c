@@ -370,7 +370,6 @@ typedef struct acquiring {
     hf_error why;
     bool interruptible;
     hf_brake *brake; /* another thread may end it at any time; or NULL */
-    int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
 
 /* The deadline of an acquire that only cleans up: a wait that a signal ends does not
@@ -545,12 +544,11 @@ static hf_status step_locked(acquiring *call, bool *tried) {
 
 /* Does the grant still stand? The thread may have slept past its end, or another hold has a greater
  * fence. */
-static bool stands_locked(acquiring *call) {
+static bool stands_locked(const acquiring *call) {
     const hf_hold *hold = call->op.hold;
     bool slept = call->op.bell != NULL;
-    call->held_at = slept ? hf_now() : call->op.done_at;
     return !slept ||
-           (call->held_at < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
+           (hf_now() < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
 /* Wait again under a new id; without time for that, fail. */
@@ -608,7 +606,6 @@ static void ask_masters_locked(acquiring *call) {
         call->client->quorum->ways->run(op, call->interruptible);
     else
         hf_op_fail_locked(op, status);
-    call->held_at = op->done_at;
 }
 
 /* Otherwise than HF_OK: the new hold has been released. */
@@ -623,7 +620,6 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_client_lock(call->client);
     status = hf_hold_confirmed_locked(hold, status);
     hold->kept = keep && hf_hold_is_listed(hold);
-    call->held_at = hf_now();
     return status;
 }
 
@@ -644,7 +640,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     if (status == HF_OK)
         status = keep_won_locked(call, keep);
     if (status == HF_OK)
-        hf_hold_count_acquired_locked(op->hold, op->since, call->held_at);
+        hf_hold_count_acquired_locked(op->hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(op->hold,
                                      status == HF_EDONE ? hf_once_outcome_of(op->hold) : status);
