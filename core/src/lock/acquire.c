@@ -582,6 +582,10 @@ static hf_status begin_locked(hf_hold *hold) {
 static void run_locked(acquiring *call) {
     hf_op *op = &call->op;
     hf_status status = begin_locked(op->hold);
+    if (status == HF_OK && call->client->quorum != NULL) {
+        call->client->quorum->ways->run(op, call->interruptible);
+        return;
+    }
     bool tried = !op->tries && hf_grants_come(&call->client->links, op->hold->names);
     for (;;) {
         if (status == HF_OK && !op->done)
@@ -596,16 +600,6 @@ static void run_locked(acquiring *call) {
             return;
         status = again_locked(call);
     }
-}
-
-/* The same at several masters. */
-static void ask_masters_locked(acquiring *call) {
-    hf_op *op = &call->op;
-    hf_status status = begin_locked(op->hold);
-    if (status == HF_OK)
-        call->client->quorum->ways->run(op, call->interruptible);
-    else
-        hf_op_fail_locked(op, status);
 }
 
 /* Otherwise than HF_OK: the new hold has been released. */
@@ -627,10 +621,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     hf_op *op = &call->op;
     op->why = &call->why;
     hf_client_lock(call->client);
-    if (call->client->quorum != NULL)
-        ask_masters_locked(call);
-    else
-        run_locked(call);
+    run_locked(call);
     hf_brake_set(NULL); /* what follows is not for it to end */
     hf_op_free_locked(op);
     if (op->explained)
