@@ -35,7 +35,7 @@ static hf_status name_client(hf_client *client, const char *name) {
 static void destroy_client(hf_client *client) {
     HF_NOT_CANCELLED;
     hf_quorum_end(client->quorum);
-    hf_waiting_end(client);
+    hf_waiting_end(client->waiting);
     if (client->transport != NULL) {
         hf_discovery_set_wake(client->transport->discovery, -1);
         hf_links_end(&client->links);

@@ -35,14 +35,11 @@ struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
     return waiting;
 }
 
-void hf_waiting_end(hf_client *client) {
-    struct hf_waiting *waiting = client->waiting;
+/* No queue is left: each has an op, which has a hold of the client, or a question, which a close
+ * ends. */
+void hf_waiting_end(struct hf_waiting *waiting) {
     if (waiting == NULL)
         return;
-    for (hf_entry *at = hf_index_after(&waiting->queues, NULL), *next; at != NULL; at = next) {
-        next = hf_index_after(&waiting->queues, at);
-        hf_queue_drop_locked(QUEUE(at));
-    }
     hf_index_end(&waiting->queues);
     hf_index_end(&waiting->ids);
     for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {

@@ -10,7 +10,7 @@
 
 /* ask: it is called when a queue's timer is due. NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now));
-void hf_waiting_end(hf_client *client);
+void hf_waiting_end(struct hf_waiting *waiting);
 
 /* Count the op as waiting, until it ends. */
 void hf_op_waits_locked(hf_op *op);
