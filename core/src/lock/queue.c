@@ -169,10 +169,6 @@ void hf_op_move_locked(hf_op *op, hf_link *link) {
     hf_op_notify_locked(op); /* to read there */
 }
 
-static size_t owner_bucket(const hf_hold *hold) {
-    return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
-}
-
 bool hf_op_equip_locked(hf_op *op) {
     if (op->started || op->bell != NULL)
         return true;
@@ -200,7 +196,7 @@ bool hf_op_enter_locked(hf_op *op) {
     op->queue = queue;
     hf_list_add_last(&queue->ops, &op->place);
     put_id(op);
-    op->owner = owner_bucket(op->hold);
+    op->owner = hf_hash(queue->names->hash, op->hold->owner, op->hold->owner_length) % OWNERS;
     client->waiting->owners[op->owner]++;
     hf_op_waits_locked(op);
     join_link(op, queue->channel->link);
