@@ -269,8 +269,9 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
 /* crowded: the lock was waited for a moment ago. */
 static hf_way way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
     bool shared = ask->mode == HF_MODE_SHARED;
+    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
     if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
-        ask->score != 0)
+        ask->score != 0 || hold->vote_floor != 0)
         return HF_BY_ACQUIRE;
     if (ask->channel != NULL && crowded)
         return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;

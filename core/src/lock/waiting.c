@@ -462,9 +462,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
             ops[i]->epoch = queue->channel->epoch;
         hf_op_sent_locked(ops[i]);
     }
-    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
-    bool cheap = count == 1 && ops[0]->hold->vote_floor == 0;
-    mine->way = cheap ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
+    mine->way = count == 1 ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
     hf_way_request(&task->request, mine->way, ops[0]->hold, asks, count);
     hf_task_submit(&client->links, task, give_up_at(ops, count));
     return true;
