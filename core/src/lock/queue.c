@@ -152,19 +152,18 @@ static void join_link(hf_op *op, hf_link *link) {
         hf_list_add_first(&link->threads, &op->seat);
 }
 
-/* queue: the next reader is best of that one, or NULL. */
-static void leave_link(hf_op *op, const hf_queue *queue) {
+static void leave_link(hf_op *op) {
     if (op->started) {
         op->link->others--;
     } else {
         hf_list_remove(&op->seat);
-        hf_op_hand_over_locked(op, queue);
+        hf_op_hand_over_locked(op);
     }
     op->link = NULL;
 }
 
 void hf_op_move_locked(hf_op *op, hf_link *link) {
-    leave_link(op, NULL);
+    leave_link(op);
     join_link(op, link);
     hf_op_notify_locked(op); /* to read there */
 }
@@ -211,11 +210,11 @@ void hf_op_leave_locked(hf_op *op) {
     if (queue == NULL)
         return;
     take_id(op);
-    op->queue = NULL;
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
     client->waiting->owners[op->owner]--;
-    leave_link(op, queue);
+    leave_link(op);
+    op->queue = NULL;
     if (queue->ops.first == NULL && !queue->asking)
         hf_queue_drop_locked(queue);
 }
