@@ -334,8 +334,10 @@ static hf_status begin_release(operation *mine) {
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
+    if (hold->client->quorum != NULL) /* the clients of its masters ask */
+        return HF_OK;
     /* Not of a started one: a close that sends it would not ask in general afterwards. */
-    mine->drops = mine->news == NULL && hold->client->quorum == NULL && !mine->says_more &&
+    mine->drops = mine->news == NULL && !mine->says_more &&
                   !hf_waiting_expected_locked(hold->client, hold->names) &&
                   !HF_UNUSUAL("releases in general") && drop_request(mine->request, hold, now);
     if (!mine->drops)
@@ -749,17 +751,10 @@ static void settle_masters(operation *mine, hf_status status) {
 
 static hf_status begin_masters(operation *mine) {
     hf_hold *hold = mine->hold;
-    if (mine->round == HF_ROUND_RELEASE) {
-        hf_request request; /* for one server: it is not sent */
-        if (mine->left != NULL)
-            return hf_quorum_refuse("calls that are made once, and results");
-        mine->request = &request;
-        hf_status status = begin_release(mine);
-        if (status == HF_OK)
-            hf_request_free(&request);
-        mine->request = NULL;
-        return status;
-    }
+    if (mine->left != NULL)
+        return hf_quorum_refuse("calls that are made once, and results");
+    if (mine->round == HF_ROUND_RELEASE)
+        return begin_release(mine);
     if (hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
     if (replaces(mine)) {
