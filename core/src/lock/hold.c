@@ -687,13 +687,11 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
     (void)sent_at;
     if (!mine->doubtful && hold->out > 0)
         hold->out--;
+    if (status == HF_OK && !hf_reply_acquire(reply, &look, &standing, 1))
+        status = hf_unexpected("acquire");
     mine->status = status;
     if (status != HF_OK)
         return OVER;
-    if (!hf_reply_acquire(reply, &look, &standing, 1)) {
-        mine->status = hf_unexpected("acquire");
-        return OVER;
-    }
     bool stands = standing.state == HF_STANDS_HELD, counts = hold->state == HF_STATE_HELD;
     if (stands && standing.fence == hold->fence) {
         mine->status = counts ? HF_OK : hf_hold_explain_not_held(hold);
