@@ -332,7 +332,6 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
         return;
     hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, leave_told, NULL);
     if (task == NULL) {
-        op->canceled = why != HF_ETIMEOUT;
         leave_answered_locked(op, why, hf_fail(HF_ENOMEM, "no memory"), NULL, NULL, 0);
         return;
     }
