@@ -307,25 +307,13 @@ void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const 
     }
 }
 
-static hf_answer_kind took(const hf_hold *hold, bool more, hf_answer_kind kind, hf_look *look,
-                           hf_standing *mine) {
-    if (kind != HF_ANSWER_HELD)
-        return kind;
-    if (more || hold->nests)
-        return HF_ANSWER_ASK;
-    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* that is not known */
-    *mine = (hf_standing){.state = HF_STANDS_BUSY};
-    return HF_ANSWER_GOOD;
-}
-
-static hf_answer_kind read_reply(hf_way way, const hf_hold *hold, bool more,
-                                 const redisReply *reply, hf_look *look, hf_standing *mine) {
-    int64_t lease_ms = hold->validity.lease_ms;
+static hf_answer_kind read_reply(hf_way way, int64_t lease_ms, const redisReply *reply,
+                                 hf_look *look, hf_standing *mine) {
     switch (way) {
     case HF_BY_TAKE:
-        return took(hold, more, hf_reply_take(reply, lease_ms, look, mine), look, mine);
+        return hf_reply_take(reply, lease_ms, look, mine);
     case HF_BY_SHARE:
-        return took(hold, more, hf_reply_share(reply, lease_ms, look, mine), look, mine);
+        return hf_reply_share(reply, lease_ms, look, mine);
     case HF_BY_WAIT:
         return hf_reply_wait(reply, look, mine);
     default:
@@ -335,8 +323,14 @@ static hf_answer_kind read_reply(hf_way way, const hf_hold *hold, bool more,
 
 hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
                             hf_look *look, hf_standing *mine) {
-    hf_answer_kind kind = read_reply(way, hold, more, reply, look, mine);
+    hf_answer_kind kind = read_reply(way, hold->validity.lease_ms, reply, look, mine);
     if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
         hold->client->waiting->in_vain[hold->names->hash % LOCKS] = hf_now();
-    return kind;
+    if (kind != HF_ANSWER_HELD)
+        return kind;
+    if (more || hold->nests)
+        return HF_ANSWER_ASK;
+    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* that is not known */
+    *mine = (hf_standing){.state = HF_STANDS_BUSY};
+    return HF_ANSWER_GOOD;
 }
