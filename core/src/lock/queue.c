@@ -265,14 +265,13 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
     return hf_queue_find_locked(client, names) != NULL || is_crowded(client, names);
 }
 
-/* crowded: the lock was waited for a moment ago. */
-static hf_way way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
+static hf_way way_of(const hf_hold *hold, const hf_ask *ask) {
     bool shared = ask->mode == HF_MODE_SHARED;
     /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
     if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
         ask->score != 0 || hold->vote_floor != 0)
         return HF_BY_ACQUIRE;
-    if (ask->channel != NULL && crowded)
+    if (ask->channel != NULL && is_crowded(hold->client, hold->names))
         return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;
     /* Another library's lock without an end is seen by the general request alone. */
     if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
@@ -281,7 +280,7 @@ static hf_way way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
 }
 
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
-    hf_way way = way_of(hold, ask, is_crowded(hold->client, hold->names));
+    hf_way way = way_of(hold, ask);
     int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % LOCKS];
     if ((way == HF_BY_WAIT || way == HF_BY_SHARE) && in_vain > 0 &&
         hf_now() < hf_after(in_vain, IN_VAIN_MS))
