@@ -70,13 +70,12 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->terms.lease_ms,
                       chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : lock->terms.renew);
-    if (caller->once && !hf_once_configure(hold, caller->print, most)) {
-        hf_hold_drop(hold);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    status = chosen.note_len > 0
-                 ? hf_hold_note(hold, chosen.note, chosen.note_len)
-                 : hf_hold_note(hold, lock->owner + lock->owner_length, lock->note_length);
+    if (caller->once && !hf_once_configure(hold, caller->print, most))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    else if (chosen.note_len > 0)
+        status = hf_hold_note(hold, chosen.note, chosen.note_len);
+    else
+        status = hf_hold_note(hold, lock->owner + lock->owner_length, lock->note_length);
     if (status != HF_OK) {
         hf_hold_drop(hold);
         return status;
@@ -88,6 +87,17 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     *flags = chosen.flags;
     *hold_out = hold;
     return HF_OK;
+}
+
+/* Fill in an op that is all zeros. holds: its caller has the lock by another owner, so that it does
+ * not wait. */
+static void begin_op(hf_op *op, hf_hold *hold, int64_t timeout_ms, bool holds) {
+    op->hold = hold;
+    op->holds = holds && timeout_ms != 0;
+    op->timeout_ms = op->holds ? 0 : timeout_ms;
+    op->tries = op->timeout_ms == 0;
+    op->since = hf_now();
+    op->until = hf_after(op->since, op->timeout_ms);
 }
 
 /* ------------------------------------------------------------- How it ends */
@@ -144,13 +154,20 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     }
 }
 
-/* A grant by message may come from a server that has lost it since, and so may an answer, if it was
- * asked for before another hold: the answer to a claim shows whether it still stands. */
-static hf_status list_won_locked(hf_hold *hold, bool keep) {
+/* Put the new hold into the table; or, if the client is just being closed, give it up. A grant by
+ * message may come from a server that has lost it since, and so may an answer, if it was asked for
+ * before another hold: the answer to a claim shows whether it still stands. */
+static hf_status list_won_locked(hf_op *op, bool keep) {
+    hf_hold *hold = op->hold;
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
-    if (status == HF_OK && !hold->pushed)
+    if (status != HF_OK) {
+        op->owed = !hf_undo_acquire_locked(hold, NULL);
+        return status;
+    }
+    if (!hold->pushed)
         hf_hold_shown_locked(hold, hold->client->quorum == NULL ? hold->began_at : INT64_MAX);
-    return status;
+    hf_renewal_first_locked(hold);
+    return HF_OK;
 }
 
 /* ----------------------------------------------------------------- Leaving */
@@ -177,10 +194,18 @@ static bool is_unsent(const hf_op *op) {
            hf_link_is_unsent(op->link, op->since);
 }
 
+/* The request that ends its wait failed, for the reason in this thread's message. */
+static hf_status explain_given_up(const hf_op *op) {
+    return hf_fail(HF_EUNKNOWN,
+                   "the wait for lock %s was given up, and the server does not know it yet; the "
+                   "client goes on telling it in the background: %s",
+                   hf_names_quoted(op->hold->names), hf_error_message());
+}
+
 /* Say why the end of a wait was not answered. */
 static hf_status explain_unanswered(const hf_op *op, hf_status status) {
     if (is_there(op) && (status == HF_EUNKNOWN || !is_unsent(op)))
-        return hf_op_explain_given_up(op);
+        return explain_given_up(op);
     if (status != HF_EUNKNOWN)
         return status;
     return hf_fail(HF_ECONNECT, "the wait for lock %s ended while the server was away: %s",
@@ -208,7 +233,7 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
     bool kept;
     if (!hf_reply_acquire(reply, &look, &mine, 1)) {
         hf_unexpected("acquire");
-        hf_op_fail_locked(op, hf_op_explain_given_up(op));
+        hf_op_fail_locked(op, explain_given_up(op));
         return;
     }
     if (link != NULL)
@@ -257,7 +282,7 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
 static bool end_here(hf_op *op, hf_status why) {
     if (is_there(op) || (why == HF_ETIMEOUT && op->answered))
         return false;
-    if (why == HF_ETIMEOUT && op->link != NULL)
+    if (why == HF_ETIMEOUT)
         hf_op_fail_locked(op, hf_link_explain(&hf_op_client(op)->links, op->link));
     else
         hf_op_finish_locked(op, why);
@@ -307,7 +332,6 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
         return;
     hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, leave_told, NULL);
     if (task == NULL) {
-        op->canceled = why != HF_ETIMEOUT;
         leave_answered_locked(op, why, hf_fail(HF_ENOMEM, "no memory"), NULL, NULL, 0);
         return;
     }
@@ -345,19 +369,12 @@ typedef struct acquiring {
     hf_error why;
     bool interruptible;
     hf_brake *brake; /* another thread may end it at any time; or NULL */
-    int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
-
-/* By when a request of the call must be answered. */
-static int64_t deadline_of(const acquiring *call) {
-    int64_t patience_ms = call->client->transport->connect_ms;
-    return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
-}
 
 /* The deadline of an acquire that only cleans up: a wait that a signal ends does not
  * last until its timeout because the server is silent. */
 static int64_t deadline_of_end(const acquiring *call) {
-    return hf_earlier(deadline_of(call), hf_client_patience(call->client));
+    return hf_earlier(hf_op_deadline(&call->op), hf_client_patience(call->client));
 }
 
 /* The result of a request. */
@@ -378,7 +395,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
     hf_way way = hf_waiting_way_locked(hold, &ask);
     while ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && !op->done) {
         hf_request request;
-        hf_way_request(&request, way, hold, &ask);
+        hf_way_request(&request, way, hold, &ask, 1);
         if (op->queue == NULL) { /* in the same write */
             request.replicas = hold->terms.replicas;
             request.replica_ms = hold->terms.replica_ms;
@@ -387,7 +404,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
         hf_op_sent_locked(op);
         hf_client_unlock(client);
         hf_status status =
-            hf_transport_call(client->transport, &request, deadline_of(call), &asked->answer);
+            hf_transport_call(client->transport, &request, hf_op_deadline(op), &asked->answer);
         hf_request_free(&request);
         hf_client_lock(client);
         hf_op_heard_locked(op, asked->answer.doubtful);
@@ -397,7 +414,6 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
             return status;
         kind = hf_way_reply(way, hold, op->queue != NULL || hold->out > 0, asked->answer.reply,
                             &asked->look, &asked->mine);
-        hf_waiting_in_vain_locked(client, hold->names, way, kind);
         way = HF_BY_ACQUIRE;
     }
     hold->stray = hold->stray || kind == HF_ANSWER_NONSENSE;
@@ -517,22 +533,21 @@ static hf_status step_locked(acquiring *call, bool *tried) {
     if (*tried)
         return queue_locked(call);
     hf_status status = ask_locked(call);
-    if (call->brake != NULL && status != HF_OK && hf_now() < deadline_of(call)) {
+    if (call->brake != NULL && status != HF_OK && hf_now() < hf_op_deadline(op)) {
         op->delegated = true; /* no connection was free at once, or the first attempt failed */
         return HF_OK;
     }
-    *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
+    *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < hf_op_deadline(op));
     return status;
 }
 
 /* Does the grant still stand? The thread may have slept past its end, or another hold has a greater
  * fence. */
-static bool stands_locked(acquiring *call) {
+static bool stands_locked(const acquiring *call) {
     const hf_hold *hold = call->op.hold;
     bool slept = call->op.bell != NULL;
-    call->held_at = slept ? hf_now() : call->op.done_at;
     return !slept ||
-           (call->held_at < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
+           (hf_now() < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
 /* Wait again under a new id; without time for that, fail. */
@@ -566,6 +581,10 @@ static hf_status begin_locked(hf_hold *hold) {
 static void run_locked(acquiring *call) {
     hf_op *op = &call->op;
     hf_status status = begin_locked(op->hold);
+    if (status == HF_OK && call->client->quorum != NULL) {
+        call->client->quorum->ways->run(op, call->interruptible);
+        return;
+    }
     bool tried = !op->tries && hf_grants_come(&call->client->links, op->hold->names);
     for (;;) {
         if (status == HF_OK && !op->done)
@@ -582,32 +601,15 @@ static void run_locked(acquiring *call) {
     }
 }
 
-/* The same at several masters. */
-static void ask_masters_locked(acquiring *call) {
-    hf_op *op = &call->op;
-    hf_status status = begin_locked(op->hold);
-    if (status == HF_OK)
-        call->client->quorum->ways->run(op, call->interruptible);
-    else
-        hf_op_fail_locked(op, status);
-    call->held_at = op->done_at;
-}
-
-/* Put the new hold into the table. Otherwise than HF_OK: it has been released. */
+/* Otherwise than HF_OK: the new hold has been released. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->op.hold;
     bool confirms = hf_hold_must_confirm_locked(hold);
-    hf_status status = list_won_locked(hold, keep && !confirms);
-    if (status != HF_OK) { /* it is just being closed, and must release this too */
-        call->op.owed = !hf_undo_acquire_locked(hold, NULL);
+    hf_status status = list_won_locked(&call->op, keep && !confirms);
+    if (status != HF_OK || !confirms)
         return status;
-    }
-    hf_renewal_first_locked(hold);
-    if (!confirms)
-        return HF_OK;
     status = hf_hold_confirm_locked(hold, deadline_of_end(call), hold->terms.replica_ms);
     hold->kept = keep && hf_hold_is_listed(hold);
-    call->held_at = hf_now();
     return status;
 }
 
@@ -615,10 +617,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     hf_op *op = &call->op;
     op->why = &call->why;
     hf_client_lock(call->client);
-    if (call->client->quorum != NULL)
-        ask_masters_locked(call);
-    else
-        run_locked(call);
+    run_locked(call);
     hf_brake_set(NULL); /* what follows is not for it to end */
     hf_op_free_locked(op);
     if (op->explained)
@@ -628,7 +627,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     if (status == HF_OK)
         status = keep_won_locked(call, keep);
     if (status == HF_OK)
-        hf_hold_count_acquired_locked(op->hold, op->since, call->held_at);
+        hf_hold_count_acquired_locked(op->hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(op->hold,
                                      status == HF_EDONE ? hf_once_outcome_of(op->hold) : status);
@@ -649,16 +648,10 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
     hf_status status = hf_acquire_prepare(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
-    int64_t now = hf_now();
     acquiring call;
     memset(&call.op, 0, sizeof call.op);
     call.client = lock->client;
-    call.op.hold = hold;
-    call.op.holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0;
-    call.op.timeout_ms = call.op.holds ? 0 : timeout_ms;
-    call.op.tries = call.op.timeout_ms == 0;
-    call.op.since = now;
-    call.op.until = hf_after(now, call.op.timeout_ms);
+    begin_op(&call.op, hold, timeout_ms, (flags & HF_ACQUIRE_HOLDS) != 0);
     call.interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0;
     call.brake = hf_brake_mine();
     status = acquire(&call, hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0);
@@ -690,13 +683,7 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    hf_completion completion = op->news->completion;
-    completion.status = status;
-    if (told) {
-        completion.hold = hold;
-        completion.hold_number = hold->number;
-    }
-    hf_tell_locked(hold->client, &op->news, &completion);
+    hf_ended_locked(hold->client, &op->news, status, told ? hold : NULL);
     if (!told)
         hf_hold_drop(hold);
 }
@@ -705,13 +692,8 @@ static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     status = outcome_of(op, status);
     bool confirms = status == HF_OK && hf_hold_must_confirm_locked(hold);
-    if (status == HF_OK) {
-        status = list_won_locked(hold, op->keeps && !confirms);
-        if (status != HF_OK) /* it is just being closed, and must release this too */
-            hf_undo_acquire_locked(hold, NULL);
-    }
     if (status == HF_OK)
-        hf_renewal_first_locked(hold);
+        status = list_won_locked(op, op->keeps && !confirms);
     if (status == HF_OK && confirms) {
         hf_op_confirm_locked(op);
         return;
@@ -729,13 +711,8 @@ static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) 
         free(op);
         return NULL;
     }
-    op->hold = hold;
-    op->timeout_ms = timeout_ms;
-    op->tries = timeout_ms == 0;
-    op->since = hf_now();
-    op->until = hf_after(op->since, timeout_ms);
+    begin_op(op, hold, timeout_ms, with->holds);
     op->started = op->delegated = true;
-    op->holds = with->holds;
     op->ended = started_ended;
     op->told = with->told;
     op->context = with->context;
@@ -763,23 +740,22 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     }
     op->news = with->news;
     *op_out = op;
-    if (timeout_ms > 0 && op->ballot == NULL)
+    if (op->timeout_ms > 0 && op->ballot == NULL)
         hf_thread_timer_locked(client, &op->timer, op->until);
     return HF_OK;
 }
 
-static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
-                                      int64_t number, uint32_t flags) {
+static hf_status start_acquire_locked(hf_hold *hold, int64_t timeout_ms, int64_t number,
+                                      uint32_t flags) {
     hf_op with = {.told = tell_acquired,
                   .keeps = (flags & HF_ACQUIRE_KEEP) != 0,
-                  .holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0,
+                  .holds = (flags & HF_ACQUIRE_HOLDS) != 0,
                   .news = hf_news_new(&(hf_completion){.kind = HF_KIND_ACQUIRE})};
     if (with.news == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    hf_status status = hf_started_locked(client, number, with.news);
+    hf_status status = hf_started_locked(hold->client, number, with.news);
     if (status == HF_OK)
-        status =
-            hf_acquire_begin_locked(hold, with.holds ? 0 : timeout_ms, 0, &with, &with.news->op);
+        status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
     if (status != HF_OK)
         hf_news_free(with.news);
     return status;
@@ -787,7 +763,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
 
 hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how) {
     hf_client *client = hold->client;
-    hf_status status = start_acquire_locked(client, hold, how->timeout_ms, how->number, 0);
+    hf_status status = start_acquire_locked(hold, how->timeout_ms, how->number, 0);
     if (status != HF_OK || how->timeout_ms == 0)
         return status;
     hf_op *op = hf_news_find_locked(client, how->number)->op;
@@ -814,7 +790,7 @@ hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeo
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(lock->client);
-    status = start_acquire_locked(lock->client, hold, timeout_ms, op_number, flags);
+    status = start_acquire_locked(hold, timeout_ms, op_number, flags);
     if (status != HF_OK)
         hf_hold_drop(hold);
     return status;

@@ -38,8 +38,8 @@ int64_t hf_op_score(hf_client *client, int64_t number);
 hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                              const hf_acquire_options *options, uint32_t *flags,
                              hf_hold **hold_out);
-/* Begin it, after a pause if it may wait. with: its news, keeps, told and context. Otherwise than
- * HF_OK: the hold and the news stay the caller's. */
+/* Begin it, after a pause if it may wait. with: its news, keeps, told and context, and holds,
+ * if its caller has the lock. Otherwise than HF_OK: the hold and the news stay the caller's. */
 hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
                                   const hf_op *with, hf_op **op_out);
 

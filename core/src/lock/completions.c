@@ -39,8 +39,6 @@ int hf_completions_fd(const hf_client *client) { return client->completions->eve
 
 hf_status hf_completions_want_locked(hf_client *client) {
     struct hf_completions *completions = client->completions;
-    if (completions->event.fd >= 0)
-        return HF_OK;
     hf_status status = hf_thread_start_locked(client);
     if (status != HF_OK)
         return status;

@@ -24,7 +24,7 @@ void hf_completions_end(struct hf_completions *completions);
 
 /* Does the program listen? */
 bool hf_completions_wanted_locked(const hf_client *client);
-/* From now on it does; with the thread and a descriptor. */
+/* It did not, and from now on it does; with the thread and a descriptor. */
 hf_status hf_completions_want_locked(hf_client *client);
 /* Readable while there are any. */
 int hf_completions_fd(const hf_client *client);

@@ -49,7 +49,8 @@ typedef enum {
  * same whether the calling thread sends the requests (run()) or the keeper does (start()). */
 typedef struct operation {
     hf_hold *hold;
-    int32_t kind;        /* of its completion */
+    hf_round_kind round; /* what it does, also at a single master */
+    int64_t deadline;    /* on the calling thread; 0: the client's patience, from its start */
     hf_request *request; /* the next */
     bool doubtful;       /* some copy of some request has no answer */
     hf_status status;    /* that it came to */
@@ -67,46 +68,40 @@ typedef struct operation {
     char how;               /* the end of its call: hf_leaving; or 0 */
     bool says_more;         /* what became of a call: no plain one may take its place */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
-    bool may_drop;          /* a close would not ask in general after the cheapest form */
-    bool drops;             /* the request is that form */
+    bool drops;             /* the request has the cheapest form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
-    bool listed;            /* the table's reference of the hold is the operation's */
     int state;              /* that the hold had */
     hf_hold *other;         /* that it was joined with, with a reference; or NULL */
     hf_release_outcome outcome;
     /* Of a renewal: */
     int64_t duration_ms; /* that the caller gave */
-    bool replaces;       /* it takes the place of the time that is left */
-    bool keeps;          /* afterwards the hold is left to the server for that time */
     bool releases;       /* by a release: it ends a lost hold, too */
     int64_t lease_ms;    /* that is asked for */
     hf_renew_mode mode;
     /* At several masters: */
-    hf_round_kind round;
     int64_t floor; /* of one that is confirmed */
     hf_error *why; /* of a thread, which waits until `settled` is 1; NULL: it was started */
     int settled;
 } operation;
 
-/* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
-static bool is_unmarked(const hf_hold *hold) {
-    return hold->once != NULL && hold->once->most && !hold->once->begun;
+/* Does its time take the place of the time that is left? */
+static bool replaces(const operation *mine) {
+    return mine->round == HF_ROUND_REPLACE || mine->round == HF_ROUND_KEEP;
 }
 
 static void drop_operation(operation *mine) {
-    if (mine->listed)
-        hf_hold_drop(mine->hold);
     hf_hold_drop(mine->other);
     hf_news_free(mine->news);
 }
 
 /* Send the requests on this thread. */
-static hf_status run(operation *mine, int64_t deadline) {
+static hf_status run(operation *mine) {
     hf_client *client = mine->hold->client;
     verdict next = AGAIN;
     while (next == AGAIN) {
         hf_answer answer;
-        hf_status status = hf_transport_call(client->transport, mine->request, deadline, &answer);
+        hf_status status =
+            hf_transport_call(client->transport, mine->request, mine->deadline, &answer);
         mine->doubtful = mine->doubtful || answer.doubtful;
         hf_client_lock(client);
         next = mine->answered(mine, status, answer.reply, answer.sent_at);
@@ -114,9 +109,9 @@ static hf_status run(operation *mine, int64_t deadline) {
         freeReplyObject(answer.reply);
     }
     if (next == UNCLEAR)
-        hf_transport_explain(client->transport, mine->request, deadline);
+        hf_transport_explain(client->transport, mine->request, mine->deadline);
     if (mine->owed)
-        hf_undo_now(mine->hold, mine->says_more ? mine->request : NULL, deadline);
+        hf_undo_now(mine->hold, mine->says_more ? mine->request : NULL, mine->deadline);
     hf_request_free(mine->request);
     return mine->status;
 }
@@ -124,17 +119,18 @@ static hf_status run(operation *mine, int64_t deadline) {
 static hf_status ask_masters(operation *mine);
 static hf_status poll_masters(operation *mine);
 
-static hf_status perform_until(operation *mine, int64_t deadline) {
+static hf_status perform_here(operation *mine) {
     hf_request request;
     if (mine->hold->client->quorum != NULL)
         return ask_masters(mine);
+    if (mine->deadline == 0)
+        mine->deadline = hf_client_patience(mine->hold->client);
     mine->request = &request;
-    mine->may_drop = true;
     hf_client_lock(mine->hold->client);
     hf_status status = mine->begin(mine);
     hf_client_unlock(mine->hold->client);
     if (status == HF_OK)
-        status = run(mine, deadline);
+        status = run(mine);
     drop_operation(mine);
     return status;
 }
@@ -145,9 +141,7 @@ static void tell_locked(operation *mine) {
         mine->over(mine->context);
         return;
     }
-    hf_completion completion = mine->news->completion;
-    completion.status = mine->status;
-    hf_tell_locked(mine->hold->client, &mine->news, &completion);
+    hf_ended_locked(mine->hold->client, &mine->news, mine->status, NULL);
     if (mine->releases && mine->status == HF_ELOST)
         hf_hold_give_up_locked(mine->hold);
 }
@@ -180,7 +174,9 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
 
 static hf_status start_locked(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
-    hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
+    bool ends = given->round == HF_ROUND_RELEASE || given->round == HF_ROUND_KEEP;
+    hf_completion completion = {.kind = ends ? HF_KIND_RELEASE : HF_KIND_RENEWAL,
+                                .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
     hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
     if (news == NULL || task == NULL) {
@@ -207,7 +203,7 @@ static hf_status start_locked(const operation *given, int64_t number) {
 /* Without a number on this thread, else by the keeper. */
 static hf_status perform(operation *mine, int64_t number) {
     if (number == HF_ON_THIS_THREAD)
-        return perform_until(mine, hf_client_patience(mine->hold->client));
+        return perform_here(mine);
     if (number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
     HF_HOLDING_CLIENT(mine->hold->client);
@@ -216,11 +212,13 @@ static hf_status perform(operation *mine, int64_t number) {
 
 /* --------------------------------------------------------------- Release */
 
-/* End it here, before the request is sent. Return its former state. If it was in the table, its
- * reference is now the caller's: *listed. */
-static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
+/* During a hold that lasts longer than this, in ns, a waiter may well have come: then the
+ * general release costs less than a second request. */
+#define YOUNG (1 * HF_MS)
+
+/* End it here, before the request is sent. Return its former state. */
+static int end_locked(hf_hold *hold, int64_t now) {
     int state = hf_hold_state_now(hold, now);
-    *listed = state != HF_STATE_RELEASED && hf_hold_is_listed(hold);
     if (state == HF_STATE_RELEASED) { /* by the close perhaps, which has it in a list of its own */
         HF_MARK("H40");
         return state;
@@ -234,21 +232,23 @@ static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
     if (state == HF_STATE_LOST && hold->pushed)
         hf_queue_recheck_locked(hold->client, hold->names);
     hold->state = HF_STATE_RELEASED;
-    if (*listed)
+    if (hf_hold_is_listed(hold)) {
         hf_table_remove_locked(hold->client, hold);
+        hf_hold_drop(hold); /* the handle's, the op's or the task's is left */
+    }
     return state;
 }
 
 /* The status of a release. */
-static hf_status release_status(const hf_hold *hold, int state, char how, hf_status status,
-                                hf_release_outcome outcome, bool doubtful) {
-    if (how != '\0' && status == HF_OK && outcome != HF_RELEASE_NONSENSE)
-        return hf_once_finished(hold, how, outcome);
-    if (state == HF_STATE_LOST && how == '\0')
+static hf_status release_status(const operation *mine, hf_status status) {
+    const hf_hold *hold = mine->hold;
+    if (mine->how != '\0' && status == HF_OK && mine->outcome != HF_RELEASE_NONSENSE)
+        return hf_once_finished(hold, mine->how, mine->outcome);
+    if (mine->state == HF_STATE_LOST && mine->how == '\0')
         return hf_hold_explain_lost(hold, HF_HOW_LOST);
     if (status != HF_OK)
         return status;
-    switch (outcome) {
+    switch (mine->outcome) {
     case HF_RELEASE_NONSENSE:
         return hf_unexpected("release");
     case HF_RELEASE_NOT_HELD:
@@ -263,7 +263,7 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
     default:
         return HF_OK;
     }
-    if (!doubtful)
+    if (!mine->doubtful)
         return hf_hold_explain_gone(hold);
     HF_MARK("C2");
     /* An earlier copy may have released it, and did if the lease still ran. */
@@ -297,7 +297,7 @@ static void release_request(hf_request *request, const hf_hold *hold, const hf_l
                             bool again) {
     hf_leaving not_made = hf_once_not_made(hold);
     hf_ask ask = hf_hold_ask(hold);
-    if (left == NULL && is_unmarked(hold))
+    if (left == NULL && hf_once_is_unmarked(hold))
         left = &not_made;
     if (left == NULL) {
         hf_hold_release_request(request, hold, again);
@@ -305,6 +305,20 @@ static void release_request(hf_request *request, const hf_hold *hold, const hf_l
     }
     hf_request_finish(request, hold->names, &ask, hold->fence, hold->out > 0, left);
     request->hands_on = hold->waited;
+}
+
+/* Make the request that releases it in its cheapest form, if this client knows of nothing else to
+ * do there. False: there is no such request. */
+static bool drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
+    bool shared = hold->terms.mode == HF_MODE_SHARED;
+    if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
+        (shared ? hold->company == HF_COMPANY_UNKNOWN : hold->one_of_many))
+        return false;
+    if (hold->company == HF_COMPANY_OTHERS)
+        hf_request_drop_one(request, hold->names, hold->id, hold->fence);
+    else
+        hf_request_drop(request, hold->names, hold->id, hold->fence, shared);
+    return true;
 }
 
 /* End the hold here first, and on the server afterwards. */
@@ -316,14 +330,16 @@ static hf_status begin_release(operation *mine) {
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
-    mine->says_more = left != NULL || is_unmarked(hold);
-    mine->state = end_locked(hold, now, &mine->listed);
+    mine->says_more = left != NULL || hf_once_is_unmarked(hold);
+    mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->drops = mine->may_drop && !mine->says_more &&
+    if (hold->client->quorum != NULL) /* the clients of its masters ask */
+        return HF_OK;
+    /* Not of a started one: a close that sends it would not ask in general afterwards. */
+    mine->drops = mine->news == NULL && !mine->says_more &&
                   !hf_waiting_expected_locked(hold->client, hold->names) &&
-                  !HF_UNUSUAL("releases in general") &&
-                  hf_hold_drop_request(mine->request, hold, now);
+                  !HF_UNUSUAL("releases in general") && drop_request(mine->request, hold, now);
     if (!mine->drops)
         release_request(mine->request, hold, left, false);
     return HF_OK;
@@ -348,8 +364,7 @@ static void settle_release(operation *mine, hf_status status) {
      * waiters. */
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
-    mine->status =
-        release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
+    mine->status = release_status(mine, status);
     hf_error error = *hf_error_last(); /* of this hold, not of the holds that it was joined with */
     if (!mine->unknown)
         count_release_locked(mine);
@@ -373,37 +388,25 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
 }
 
 #define RELEASE_OF(given)                                                                          \
-    { .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released }
+    .hold = (given), .round = HF_ROUND_RELEASE, .begin = begin_release, .answered = released
 
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
-    operation mine = RELEASE_OF(hold);
-    mine.left = left;
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline) {
+    operation mine = {RELEASE_OF(hold), .left = left, .deadline = deadline};
     hf_status status = hf_client_check(hold != NULL ? hold->client : NULL);
     return status == HF_OK ? perform(&mine, number) : status;
 }
 
-void hf_hold_leave_until(hf_hold *hold, const hf_leaving *left, int64_t deadline) {
-    operation mine = RELEASE_OF(hold);
-    mine.left = left;
-    if (hf_client_check(hold->client) == HF_OK)
-        perform_until(&mine, deadline);
-}
-
 void hf_hold_give_up_locked(hf_hold *hold) {
-    bool listed;
     hf_hold_count_end_locked(hold, hf_now());
-    if (end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
+    if (end_locked(hold, hf_now()) != HF_STATE_RELEASED)
         hf_undo_locked(hold);
-    if (listed)
-        hf_hold_drop(hold); /* the handle's or the op's is left */
 }
 
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
     hf_error error = *hf_error_last();
     if (answers) {
-        operation mine = RELEASE_OF(hold);
-        mine.unknown = true;
-        perform_until(&mine, deadline);
+        operation mine = {RELEASE_OF(hold), .unknown = true, .deadline = deadline};
+        perform_here(&mine);
     } else {
         HF_HOLDING_CLIENT(hold->client);
         hf_hold_give_up_locked(hold);
@@ -412,10 +415,7 @@ void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
 }
 
 bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context) {
-    operation mine = RELEASE_OF(hold);
-    mine.unknown = true;
-    mine.over = over;
-    mine.context = context;
+    operation mine = {RELEASE_OF(hold), .unknown = true, .over = over, .context = context};
     return start_locked(&mine, 0) == HF_OK;
 }
 
@@ -510,7 +510,7 @@ static bool bury_locked(const hf_hold *hold, bool kept) {
 
 /* End the hold here, and leave it on the server: for that time, or for the rest of its lease. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
-    bool listed, kept = duration_ms != HF_NEVER;
+    bool kept = duration_ms != HF_NEVER;
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
@@ -522,11 +522,9 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
         hf_status status = hf_client_check(hold->client);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
-    int state = end_locked(hold, hf_now(), &listed);
+    int state = end_locked(hold, hf_now());
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);
-    if (listed)
-        hf_hold_drop(hold);     /* the handle's or the task's is left */
     if (state == HF_STATE_HELD) /* or it is handed over */
         hold->terms.counting.tally->stats.kept += kept;
     return hf_hold_explain_state(hold, state, "its lease ended");
@@ -542,7 +540,8 @@ static hf_status ask_to_renew(operation *mine, int64_t lease_ms, hf_renew_mode m
 }
 
 static hf_status begin_renewal(operation *mine) {
-    return ask_to_renew(mine, mine->hold->validity.lease_ms, mine->mode);
+    return ask_to_renew(mine, mine->hold->validity.lease_ms,
+                        mine->round == HF_ROUND_LOOK ? HF_RENEW_LOOK : HF_RENEW_LONGER);
 }
 
 static hf_status begin_claim(operation *mine) {
@@ -560,11 +559,11 @@ static hf_status begin_extension(operation *mine) {
     int64_t now = hf_now();
     if (mine->hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(mine->hold);
-    if (mine->replaces) {
+    if (replaces(mine)) {
         hf_validity_replaces(validity, now, mine->duration_ms);
         hf_renewal_next_locked(mine->hold, now);
         return ask_to_renew(mine, mine->duration_ms,
-                            mine->keeps ? HF_RENEW_KEEP : HF_RENEW_EXACTLY);
+                            mine->round == HF_ROUND_KEEP ? HF_RENEW_KEEP : HF_RENEW_EXACTLY);
     }
     if (validity->deadline == HF_NO_DEADLINE)
         return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
@@ -586,13 +585,13 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     hf_hold *hold = mine->hold;
     int64_t left_ms = HF_RENEWAL_REFUSED;
     bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
-    bool replaces = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
+    bool replaced = mine->mode == HF_RENEW_EXACTLY || mine->mode == HF_RENEW_KEEP;
     if (good && hf_renewal_learns_many_locked(hold, left_ms)) {
         hf_request_free(mine->request);
         ask_to_renew(mine, mine->lease_ms, mine->mode);
         return AGAIN;
     }
-    if (replaces) {
+    if (replaced) {
         if (mine->doubtful)
             hf_validity_doubts(&hold->validity, mine->lease_ms);
         hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
@@ -600,12 +599,12 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
     }
     if (left_ms >= HF_TTL_NONE)
         hold->shown_at = hf_now();
-    if (!replaces || left_ms == HF_RENEWAL_GONE)
+    if (!replaced || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mine->mode, sent_at, left_ms);
     mine->status = renewal_status(hold, status, good, left_ms);
     if (good && left_ms == HF_RENEWAL_REFUSED)
         return UNCLEAR;
-    if (!mine->keeps || mine->status != HF_OK)
+    if (mine->round != HF_ROUND_KEEP || mine->status != HF_OK)
         return OVER;
     if (mine->mode == HF_RENEW_KEEP) {
         mine->status = leave_locked(mine->hold, mine->duration_ms, "kept");
@@ -629,41 +628,38 @@ static verdict kept(operation *mine, hf_status status, const redisReply *reply, 
 
 static hf_status perform_held(operation *mine, int64_t number) {
     hf_status status = check_held(mine->hold);
-    mine->answered = mine->keeps ? kept : renewed;
+    mine->answered = mine->round == HF_ROUND_KEEP ? kept : renewed;
     return status == HF_OK ? perform(mine, number) : status;
 }
 
 hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline) {
     operation mine = {
-        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
-    hf_status status = check_held(hold);
-    return status == HF_OK ? perform_until(&mine, deadline) : status;
+        .hold = hold, .round = HF_ROUND_RENEW, .begin = begin_renewal, .deadline = deadline};
+    return perform_held(&mine, HF_ON_THIS_THREAD);
 }
 
-static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
-    operation mine = {.hold = hold, .kind = HF_KIND_RENEWAL, .begin = begin_renewal, .mode = mode};
+static hf_status renew(hf_hold *hold, hf_round_kind round, int64_t number) {
+    operation mine = {.hold = hold, .round = round, .begin = begin_renewal};
     return perform_held(&mine, number);
 }
 
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+    bool replace = (flags & HF_EXTEND_REPLACE) != 0;
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = replace ? HF_ROUND_REPLACE : HF_ROUND_EXTEND,
                       .begin = begin_extension,
-                      .duration_ms = duration_ms,
-                      .replaces = (flags & HF_EXTEND_REPLACE) != 0};
+                      .duration_ms = duration_ms};
     hf_status status = check_extension(hold, duration_ms, flags);
     return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
-hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, HF_ON_THIS_THREAD); }
+hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_ROUND_RENEW, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
-    return renew(hold, HF_RENEW_LONGER, op);
-}
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_RENEW, op); }
 
-hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, HF_ON_THIS_THREAD); }
+hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_ROUND_LOOK, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_RENEW_LOOK, op); }
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_LOOK, op); }
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     return hf_hold_extend_start(hold, duration_ms, flags, HF_ON_THIS_THREAD);
@@ -691,13 +687,11 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
     (void)sent_at;
     if (!mine->doubtful && hold->out > 0)
         hold->out--;
+    if (status == HF_OK && !hf_reply_acquire(reply, &look, &standing, 1))
+        status = hf_unexpected("acquire");
     mine->status = status;
     if (status != HF_OK)
         return OVER;
-    if (!hf_reply_acquire(reply, &look, &standing, 1)) {
-        mine->status = hf_unexpected("acquire");
-        return OVER;
-    }
     bool stands = standing.state == HF_STANDS_HELD, counts = hold->state == HF_STATE_HELD;
     if (stands && standing.fence == hold->fence) {
         mine->status = counts ? HF_OK : hf_hold_explain_not_held(hold);
@@ -713,7 +707,7 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
 
 hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = HF_ROUND_RENEW,
                       .begin = begin_lengthening,
                       .duration_ms = duration_ms};
     return perform_held(&mine, op);
@@ -721,7 +715,7 @@ hf_status hf_hold_lengthen_start(hf_hold *hold, int64_t duration_ms, int64_t op)
 
 hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RENEWAL,
+                      .round = HF_ROUND_RENEW,
                       .begin = begin_confirmation,
                       .answered = was_confirmed,
                       .floor = floor};
@@ -737,15 +731,16 @@ static void settle_masters(operation *mine, hf_status status) {
         mine->answered(mine, gone ? HF_OK : status, &reply, hf_now());
         return;
     }
-    if (mine->keeps && status == HF_OK) {
+    bool keeps = mine->round == HF_ROUND_KEEP;
+    if (keeps && status == HF_OK) {
         mine->status = leave_locked(hold, mine->duration_ms, "kept");
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    if (mine->keeps) /* no other thread's keep */
+    if (keeps) /* no other thread's keep */
         hold->keeps_until = 0;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
-    if (mine->replaces)
+    if (replaces(mine))
         hf_renewal_next_locked(hold, hf_now());
     if (gone && hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
@@ -754,29 +749,15 @@ static void settle_masters(operation *mine, hf_status status) {
 
 static hf_status begin_masters(operation *mine) {
     hf_hold *hold = mine->hold;
-    if (mine->begin == begin_release) {
-        hf_request request; /* for one server: it is not sent */
-        mine->round = HF_ROUND_RELEASE;
-        if (mine->left != NULL)
-            return hf_quorum_refuse("calls that are made once, and results");
-        mine->may_drop = false;
-        mine->request = &request;
-        hf_status status = begin_release(mine);
-        if (status == HF_OK)
-            hf_request_free(&request);
-        mine->request = NULL;
-        return status;
-    }
+    if (mine->left != NULL)
+        return hf_quorum_refuse("calls that are made once, and results");
+    if (mine->round == HF_ROUND_RELEASE)
+        return begin_release(mine);
     if (hold->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->round = mine->keeps                      ? HF_ROUND_KEEP
-                  : mine->replaces                 ? HF_ROUND_REPLACE
-                  : mine->begin == begin_extension ? HF_ROUND_EXTEND
-                  : mine->mode == HF_RENEW_LOOK    ? HF_ROUND_LOOK
-                                                   : HF_ROUND_RENEW;
-    if (mine->replaces) {
+    if (replaces(mine)) {
         hold->validity.lease_ms = mine->duration_ms;
-        if (mine->keeps)
+        if (mine->round == HF_ROUND_KEEP)
             hold->keeps_until = hf_after(hf_now(), mine->duration_ms);
         int64_t until = hf_deadline(hf_now(), mine->duration_ms);
         hold->validity.deadline = hf_earlier(hold->validity.deadline, until);
@@ -805,7 +786,7 @@ static hf_status poll_masters(operation *mine) {
                                                         settled, mine);
     if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
         mine->hold->client->quorum->ways->leave(mine->hold, HF_PARTING_BACK);
-    else if (status != HF_OK && mine->keeps)
+    else if (status != HF_OK && mine->round == HF_ROUND_KEEP)
         mine->hold->keeps_until = 0;
     return status;
 }
@@ -843,16 +824,14 @@ static hf_status check_keep(const hf_hold *hold, int64_t duration_ms, const char
 
 static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool releases) {
     operation mine = {.hold = hold,
-                      .kind = HF_KIND_RELEASE,
+                      .round = HF_ROUND_KEEP,
                       .begin = begin_keep,
                       .duration_ms = duration_ms < HF_LEASE_MIN ? HF_LEASE_MIN : duration_ms,
-                      .replaces = true,
-                      .keeps = true,
                       .releases = releases};
     hf_status status = check_keep(hold, duration_ms, "");
     if (status != HF_OK)
         return status;
-    return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op);
+    return duration_ms > 0 ? perform_held(&mine, op) : hf_hold_leave(hold, NULL, op, 0);
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
@@ -906,7 +885,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }
-    return hf_hold_leave(hold, NULL, op);
+    return hf_hold_leave(hold, NULL, op, 0);
 }
 
 hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF_ON_THIS_THREAD); }
@@ -987,7 +966,7 @@ static bool read_token(const void *token, size_t length, handed *of) {
 static hf_status adopt(hf_hold *hold) {
     hf_client *client = hold->client;
     operation mine = {
-        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
+        .hold = hold, .round = HF_ROUND_RENEW, .begin = begin_renewal, .answered = renewed};
     hf_client_lock(client);
     hf_status status = hf_hold_equip_locked(hold);
     if (status == HF_OK && hold->terms.renew)

@@ -5,11 +5,9 @@
 
 #include "lock/holds.h"
 
-/* Release it, without the mutex; left: the end of its call, or NULL. Returns as the public
- * functions. */
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number);
-/* The same by then, and without a server that answers in the background. */
-void hf_hold_leave_until(hf_hold *hold, const hf_leaving *left, int64_t deadline);
+/* Release it, without the mutex; left: the end of its call, or NULL. On this thread by the deadline
+ * (0: the client's patience), and later in the background. Returns as the public functions. */
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline);
 #define HF_ON_THIS_THREAD INT64_MIN /* in place of the number of a started one */
 /* Release it for an acquire that failed, in the background; or, while the server answers,
  * on this thread, without the mutex. */

@@ -8,9 +8,6 @@
 
 #define FLOORS 1024
 #define LIMITS 256
-/* During a hold that lasts longer than this, in ns, a waiter may well have come: then the
- * general release costs less than a second request. */
-#define YOUNG (1 * HF_MS)
 
 struct hf_table {
     hf_list holds;   /* all holds that may still be on the server */
@@ -89,7 +86,6 @@ hf_hold *hf_hold_like(hf_client *client, const hf_hold *hold) {
         return NULL;
     }
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
-    made->reached = -1;
     made->terms = hold->terms;
     return made;
 }
@@ -222,18 +218,6 @@ void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool agai
     request->hands_on = hold->waited;
 }
 
-bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
-    bool shared = hold->terms.mode == HF_MODE_SHARED;
-    if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
-        (shared ? hold->company == HF_COMPANY_UNKNOWN : hold->one_of_many))
-        return false;
-    if (hold->company == HF_COMPANY_OTHERS)
-        hf_request_drop_one(request, hold->names, hold->id, hold->fence);
-    else
-        hf_request_drop(request, hold->names, hold->id, hold->fence, shared);
-    return true;
-}
-
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode) {
     return (hf_renewal){.names = hold->names,
                         .id = hold->id,
@@ -279,17 +263,6 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
 }
 
 hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WHY_GONE, ""); }
-
-hf_status hf_hold_refuse(const hf_hold *hold) {
-    HF_MARK("H19");
-    bool heavier = hold->terms.mode == HF_MODE_SHARED;
-    return hf_fail(
-        HF_EDEADLOCK,
-        "lock %s is held shared by the owner that asks for %s: two that did so would wait "
-        "for each other; release the %s hold first",
-        hf_names_quoted(hold->names), heavier ? "a heavier hold of it" : "it exclusively",
-        heavier ? "lighter" : "shared");
-}
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
     hf_status status = hf_client_check(hold->client); /* was it the close that released it? */

@@ -158,9 +158,6 @@ hf_ask hf_hold_ask(const hf_hold *hold);
 /* The request that releases it on the server; again: if a copy of its acquire may arrive, under any
  * fence. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
-/* The same in its cheapest form, if this client knows of nothing else to do there. False: there
- * is no such request. */
-bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
 /* Set this thread's message and answer the status. `how` is for a loss of which nothing closer is
@@ -174,8 +171,6 @@ hf_status hf_hold_explain_refused(const hf_hold *hold);
 /* HF_OK if the state is held; otherwise the status and message of the two above. */
 hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how);
 #define HF_HOW_LOST "its lease ended, or its key was taken away"
-/* Its owner holds the lock shared, and asks for it exclusively. */
-hf_status hf_hold_refuse(const hf_hold *hold);
 
 /* Remember the limit of the hold's lock; or return why the hold cannot follow it: HF_ELIMIT. */
 hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited);

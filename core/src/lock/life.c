@@ -96,10 +96,3 @@ void hf_op_fail_locked(hf_op *op, hf_status status) {
         *op->why = *hf_error_last();
     hf_op_finish_locked(op, status);
 }
-
-hf_status hf_op_explain_given_up(const hf_op *op) {
-    return hf_fail(HF_EUNKNOWN,
-                   "the wait for lock %s was given up, and the server does not know it yet; the "
-                   "client goes on telling it in the background: %s",
-                   hf_names_quoted(op->hold->names), hf_error_message());
-}

@@ -26,8 +26,5 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
 void hf_op_finish_locked(hf_op *op, hf_status status);
 /* The same, for the reason in this thread's message. */
 void hf_op_fail_locked(hf_op *op, hf_status status);
-/* The request that ends its wait failed: add this thread's message to the reason that it
- * has. */
-hf_status hf_op_explain_given_up(const hf_op *op);
 
 #endif

@@ -215,7 +215,6 @@ void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, boo
     hold->terms.renew = renew;
     hold->terms.lease_ms = max_ms > 0 && lease_ms > max_ms ? max_ms : lease_ms;
     hf_validity_begin(&hold->validity, hold->terms.lease_ms);
-    hold->reached = -1;
 }
 
 /* ---------------------------------------------------------------- Owners */

@@ -62,12 +62,11 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
 }
 
 /* Leave the call to the next caller. This thread's message stays. */
-static hf_status withdraw(hf_hold *hold, hf_status status, int64_t deadline) {
+static void withdraw(hf_hold *hold, int64_t deadline) {
     hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
-    hf_hold_leave_until(hold, &left, deadline);
+    hf_hold_leave(hold, &left, HF_ON_THIS_THREAD, deadline);
     hf_error_set(&error);
-    return status;
 }
 
 static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
@@ -81,45 +80,32 @@ static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
     return HF_EREPLICAS;
 }
 
-/* Take the answer to a mark. */
-static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standing *mine,
-                        int64_t deadline) {
-    switch (mine->state) {
-    case HF_STANDS_HELD:
-        break;
-    case HF_STANDS_OUTCOME: {
-        withdraw(hold, HF_OK, deadline);
-        HF_HOLDING_CLIENT(hold->client); /* a close that was before this has the hold, too */
-        return hf_once_take(hold, mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
-    }
-    case HF_STANDS_BUSY:
-        return withdraw(hold, hf_hold_explain_lost(hold, "the server no longer knows it"),
-                        deadline);
-    default:
-        return withdraw(hold, hf_unexpected("begin"), deadline);
-    }
+/* Read the answer to a mark. HF_OK: the call is begun; HF_EOUTCOME: it has a record. */
+static hf_status marked(hf_hold *hold, const hf_answer *answer, hf_standing *mine) {
+    hf_look look;
+    if (!hf_reply_acquire(answer->reply, &look, mine, 1))
+        return hf_unexpected("begin");
+    if (mine->state == HF_STANDS_OUTCOME)
+        return HF_EOUTCOME;
+    if (mine->state == HF_STANDS_BUSY)
+        return hf_hold_explain_lost(hold, "the server no longer knows it");
+    if (mine->state != HF_STANDS_HELD)
+        return hf_unexpected("begin");
     if (hold->terms.replicas > 0 && answer->replicas < hold->terms.replicas)
-        return withdraw(hold, explain_unreplicated(hold, answer->replicas), deadline);
-    hf_client_lock(hold->client);
+        return explain_unreplicated(hold, answer->replicas);
+    HF_HOLDING_CLIENT(hold->client);
     int state = hf_hold_state_now(hold, hf_now());
-    bool held = state == HF_STATE_HELD;
-    hold->once->begun = held;
-    hold->terms.counting.tally->stats.begun += held;
-    hf_client_unlock(hold->client);
+    hold->once->begun = state == HF_STATE_HELD;
+    hold->terms.counting.tally->stats.begun += hold->once->begun;
     /* This thread stood still: by now others may think of it as unknown, and it has not been
      * made. */
-    return held ? HF_OK
-                : withdraw(
-                      hold,
-                      hf_hold_explain_state(hold, state, "its lease ended before the call began"),
-                      deadline);
+    return hf_hold_explain_state(hold, state, "its lease ended before the call began");
 }
 
 hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t note_len) {
     hf_request request;
     hf_answer answer;
     hf_standing mine;
-    hf_look look;
     hf_status status = check_mark(hold, unknown_ms);
     if (status == HF_OK)
         status = hf_check_note(note, note_len);
@@ -131,19 +117,23 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
     int64_t deadline = hf_after(hf_client_patience(hold->client), hold->terms.replica_ms);
     int state = hf_hold_state(hold);
     status = hf_hold_explain_state(hold, state, HF_HOW_LOST);
+    if (state == HF_STATE_LOST)
+        withdraw(hold, deadline);
     if (status != HF_OK)
-        return state == HF_STATE_LOST ? withdraw(hold, status, deadline) : status;
+        return status;
     hf_request_begin(&request, hold->names, hold->id, hold->fence, hold->once->terms, unknown_ms,
                      note, note_len);
     request.replicas = hold->terms.replicas;
     request.replica_ms = hold->terms.replica_ms;
     status = hf_client_call(hold->client, &request, &answer);
+    if (status == HF_OK)
+        status = marked(hold, &answer, &mine);
     if (status != HF_OK)
-        status = withdraw(hold, status, deadline);
-    else if (!hf_reply_acquire(answer.reply, &look, &mine, 1))
-        status = withdraw(hold, hf_unexpected("begin"), deadline);
-    else
-        status = marked(hold, &answer, &mine, deadline);
+        withdraw(hold, deadline);
+    if (status == HF_EOUTCOME) {
+        HF_HOLDING_CLIENT(hold->client); /* a close that was before this has the hold, too */
+        status = hf_once_take(hold, &mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
+    }
     freeReplyObject(answer.reply);
     return status;
 }
@@ -183,7 +173,7 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     if (!keeps)
         return ttl_ms == 0 ? hf_check_note(result, length)
                            : hf_fail(HF_EINVAL, "only a result or an error has a ttl_ms");
-    if (hold->once != NULL && hold->once->most && !hold->once->begun)
+    if (hf_once_is_unmarked(hold))
         return hf_fail(HF_EINVAL, "a call that is made at most once begins with hf_once_mark()");
     hf_status status = hf_once_check_bytes(result, length);
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
@@ -193,7 +183,7 @@ hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
                                int64_t ttl_ms, int64_t op) {
     hf_leaving left;
     hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
-    return status == HF_OK ? hf_hold_leave(hold, &left, op) : status;
+    return status == HF_OK ? hf_hold_leave(hold, &left, op, 0) : status;
 }
 
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,

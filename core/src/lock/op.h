@@ -86,4 +86,10 @@ typedef struct hf_queue {
 
 static inline hf_client *hf_op_client(const hf_op *op) { return op->hold->client; }
 
+/* By when a request for it must be answered. */
+static inline int64_t hf_op_deadline(const hf_op *op) {
+    int64_t until = op->until == HF_NO_DEADLINE ? hf_now() : op->until;
+    return hf_after(until, hf_op_client(op)->transport->connect_ms);
+}
+
 #endif

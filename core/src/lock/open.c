@@ -36,7 +36,7 @@ static hf_status name_client(hf_client *client, const char *name) {
 static void destroy_client(hf_client *client) {
     HF_NOT_CANCELLED;
     hf_masters_end(client->quorum);
-    hf_waiting_end(client);
+    hf_waiting_end(client->waiting);
     if (client->transport != NULL) {
         hf_discovery_set_wake(client->transport->discovery, -1);
         hf_links_end(&client->links);
@@ -98,9 +98,8 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
 }
 
 /* Takes the address over. */
-static hf_status open_client(hf_address given, const hf_client_options *options,
+static hf_status open_client(hf_address address, const hf_client_options *options,
                              hf_client **client_out) {
-    hf_address address = given;
     hf_client_options chosen = *options;
     hf_status status = hf_address_options(&address, &chosen);
     hf_client *client = status == HF_OK ? new_client() : NULL;
@@ -199,8 +198,7 @@ static hf_status open_quorum(const char *url, hf_address *address, const hf_clie
     if (status == HF_OK)
         return HF_OK;
     hf_error error = *hf_error_last();
-    if (*client_out != NULL)
-        hf_client_close(*client_out);
+    hf_client_close(*client_out);
     *client_out = NULL;
     hf_error_set(&error);
     return status;

@@ -34,6 +34,10 @@ hf_status hf_once_status(const hf_hold *hold);
 void hf_once_tell(const hf_call_record *record, hf_once_info *info);
 /* Its terms on the wire, even of a hold that was acquired otherwise. */
 const char *hf_once_terms(const hf_hold *hold);
+/* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
+static inline bool hf_once_is_unmarked(const hf_hold *hold) {
+    return hold->once != NULL && hold->once->most && !hold->once->begun;
+}
 /* Its call was not made, and will not be. */
 static inline hf_leaving hf_once_not_made(const hf_hold *hold) {
     return (hf_leaving){.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};

@@ -35,14 +35,11 @@ struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
     return waiting;
 }
 
-void hf_waiting_end(hf_client *client) {
-    struct hf_waiting *waiting = client->waiting;
+/* No queue is left: each has an op, which has a hold of the client, or a question, which a close
+ * ends. */
+void hf_waiting_end(struct hf_waiting *waiting) {
     if (waiting == NULL)
         return;
-    for (hf_entry *at = hf_index_after(&waiting->queues, NULL), *next; at != NULL; at = next) {
-        next = hf_index_after(&waiting->queues, at);
-        hf_queue_drop_locked(QUEUE(at));
-    }
     hf_index_end(&waiting->queues);
     hf_index_end(&waiting->ids);
     for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
@@ -155,25 +152,20 @@ static void join_link(hf_op *op, hf_link *link) {
         hf_list_add_first(&link->threads, &op->seat);
 }
 
-/* queue: the next reader is best of that one, or NULL. */
-static void leave_link(hf_op *op, const hf_queue *queue) {
+static void leave_link(hf_op *op) {
     if (op->started) {
         op->link->others--;
     } else {
         hf_list_remove(&op->seat);
-        hf_op_hand_over_locked(op, queue);
+        hf_op_hand_over_locked(op);
     }
     op->link = NULL;
 }
 
 void hf_op_move_locked(hf_op *op, hf_link *link) {
-    leave_link(op, NULL);
+    leave_link(op);
     join_link(op, link);
     hf_op_notify_locked(op); /* to read there */
-}
-
-static size_t owner_bucket(const hf_hold *hold) {
-    return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
 }
 
 bool hf_op_equip_locked(hf_op *op) {
@@ -203,7 +195,7 @@ bool hf_op_enter_locked(hf_op *op) {
     op->queue = queue;
     hf_list_add_last(&queue->ops, &op->place);
     put_id(op);
-    op->owner = owner_bucket(op->hold);
+    op->owner = hf_hash(queue->names->hash, op->hold->owner, op->hold->owner_length) % OWNERS;
     client->waiting->owners[op->owner]++;
     hf_op_waits_locked(op);
     join_link(op, queue->channel->link);
@@ -218,11 +210,11 @@ void hf_op_leave_locked(hf_op *op) {
     if (queue == NULL)
         return;
     take_id(op);
-    op->queue = NULL;
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
     client->waiting->owners[op->owner]--;
-    leave_link(op, queue);
+    leave_link(op);
+    op->queue = NULL;
     if (queue->ops.first == NULL && !queue->asking)
         hf_queue_drop_locked(queue);
 }
@@ -273,8 +265,22 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
     return hf_queue_find_locked(client, names) != NULL || is_crowded(client, names);
 }
 
+static hf_way way_of(const hf_hold *hold, const hf_ask *ask) {
+    bool shared = ask->mode == HF_MODE_SHARED;
+    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
+    if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
+        ask->score != 0 || hold->vote_floor != 0)
+        return HF_BY_ACQUIRE;
+    if (ask->channel != NULL && is_crowded(hold->client, hold->names))
+        return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;
+    /* Another library's lock without an end is seen by the general request alone. */
+    if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
+        return HF_BY_ACQUIRE;
+    return shared ? HF_BY_SHARE : HF_BY_TAKE;
+}
+
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
-    hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+    hf_way way = way_of(hold, ask);
     int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % LOCKS];
     if ((way == HF_BY_WAIT || way == HF_BY_SHARE) && in_vain > 0 &&
         hf_now() < hf_after(in_vain, IN_VAIN_MS))
@@ -282,8 +288,48 @@ hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
     return way;
 }
 
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
-                               hf_answer_kind kind) {
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *asks,
+                    size_t count) {
+    int64_t floor = hf_hold_floor_locked(hold);
+    switch (way) {
+    case HF_BY_TAKE:
+        hf_request_take(request, hold->names, asks, floor);
+        break;
+    case HF_BY_SHARE:
+        hf_request_share(request, hold->names, asks, floor);
+        break;
+    case HF_BY_WAIT:
+        hf_request_wait(request, hold->names, asks);
+        break;
+    default:
+        hf_request_acquire(request, hold->names, asks, count, floor);
+    }
+}
+
+static hf_answer_kind read_reply(hf_way way, int64_t lease_ms, const redisReply *reply,
+                                 hf_look *look, hf_standing *mine) {
+    switch (way) {
+    case HF_BY_TAKE:
+        return hf_reply_take(reply, lease_ms, look, mine);
+    case HF_BY_SHARE:
+        return hf_reply_share(reply, lease_ms, look, mine);
+    case HF_BY_WAIT:
+        return hf_reply_wait(reply, look, mine);
+    default:
+        return hf_reply_acquire(reply, look, mine, 1) ? HF_ANSWER_GOOD : HF_ANSWER_NONSENSE;
+    }
+}
+
+hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
+                            hf_look *look, hf_standing *mine) {
+    hf_answer_kind kind = read_reply(way, hold->validity.lease_ms, reply, look, mine);
     if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
-        client->waiting->in_vain[names->hash % LOCKS] = hf_now();
+        hold->client->waiting->in_vain[hold->names->hash % LOCKS] = hf_now();
+    if (kind != HF_ANSWER_HELD)
+        return kind;
+    if (more || hold->nests)
+        return HF_ANSWER_ASK;
+    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* that is not known */
+    *mine = (hf_standing){.state = HF_STANDS_BUSY};
+    return HF_ANSWER_GOOD;
 }

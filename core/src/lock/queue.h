@@ -6,11 +6,11 @@
 #ifndef HF_QUEUE_H
 #define HF_QUEUE_H
 
-#include "lock/asking.h"
+#include "lock/op.h"
 
 /* ask: it is called when a queue's timer is due. NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now));
-void hf_waiting_end(hf_client *client);
+void hf_waiting_end(struct hf_waiting *waiting);
 
 /* Count the op as waiting, until it ends. */
 void hf_op_waits_locked(hf_op *op);
@@ -50,10 +50,23 @@ void hf_queue_recheck_all_locked(hf_client *client);
 void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at);
 /* Is the lock contended, as far as this client knows? */
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
+/* How an acquire asks: by the cheapest request that may do, and by the general one if that did
+ * nothing. */
+typedef enum {
+    HF_BY_TAKE,   /* the lock is free and has no waiter, as far as is known */
+    HF_BY_SHARE,  /* the same for a shared one; others may share the lock */
+    HF_BY_WAIT,   /* others wait for it, too */
+    HF_BY_ACQUIRE /* that always does */
+} hf_way;
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
-/* That way did nothing, by the answer: the next ones may not, either. */
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
-                               hf_answer_kind kind);
+/* With the floor of the client's table. By HF_BY_ACQUIRE it may be for several of the lock. */
+void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *asks,
+                    size_t count);
+/* more: it must learn more than that the lock is held, because it waits, or a copy of its request
+ * may have been granted the lock. HF_ANSWER_ASK, HF_ANSWER_LIMIT: HF_BY_ACQUIRE is
+ * next, and soon for other acquires, too. */
+hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
+                            hf_look *look, hf_standing *mine);
 
 #endif

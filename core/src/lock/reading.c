@@ -28,8 +28,8 @@ static void watch_again(hf_timer *timer, int64_t now) {
 /* Choose another thread for the reading: a thread that would notice, since others
  * are in the middle of a request. Best the next in the queue: the next grant is mostly its own, and
  * needs no second thread to be woken. */
-static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
-    const hf_item *first = queue != NULL ? queue->ops.first : NULL;
+static hf_op *next_reader(const hf_op *op) {
+    const hf_item *first = op->queue->ops.first;
     if (first != NULL && HF_OP_AT(first) != op && HF_OP_AT(first)->polling &&
         HF_OP_AT(first)->link == op->link)
         return HF_OP_AT(first);
@@ -39,12 +39,12 @@ static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
     return NULL;
 }
 
-void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue) {
+void hf_op_hand_over_locked(hf_op *op) {
     hf_client *client = hf_op_client(op);
     hf_link *link = op->link;
     if (link == NULL || link->reader != &op->seat)
         return;
-    hf_op *next = next_reader(op, queue);
+    hf_op *next = next_reader(op);
     link->reader = next != NULL ? &next->seat : NULL;
     bool alone = link->threads.count == (op->seat.list == &link->threads ? 1 : 0);
     if (next != NULL) {
@@ -75,7 +75,7 @@ static void take_reading(hf_op *op) {
 /* Let the language run its handlers. They may take their time: another reads meanwhile. */
 static hf_status run_handlers(hf_op *op, bool *listens) {
     hf_client *client = hf_op_client(op);
-    hf_op_hand_over_locked(op, op->queue);
+    hf_op_hand_over_locked(op);
     hf_client_unlock(client);
     hf_status status = hf_client_listen(client, listens);
     hf_client_lock(client);
@@ -151,7 +151,7 @@ static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
 hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible) {
     hf_status status = wait_for_events(op, wait, interruptible);
     if (!op->done)
-        hf_op_hand_over_locked(op, op->queue);
+        hf_op_hand_over_locked(op);
     return status;
 }
 

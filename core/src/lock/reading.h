@@ -10,9 +10,8 @@
 
 /* Wake a waiting thread, except the calling thread itself. */
 void hf_op_notify_locked(hf_op *op);
-/* If its thread is the reader, it leaves that to another one, or to the client's. Best the next in
- * the queue, or NULL. */
-void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue);
+/* If its thread is the reader, it leaves that to another one, or to the client's. */
+void hf_op_hand_over_locked(hf_op *op);
 /* Until when a thread waits: until it can ask for a place, until it has none any more, or until its
  * time is up; or, without a limit, until the op is done. */
 typedef enum { HF_UNTIL_CHANNEL, HF_UNTIL_NO_PLACE, HF_UNTIL_TIMEOUT, HF_UNTIL_DONE } hf_wait;

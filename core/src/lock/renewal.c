@@ -306,9 +306,10 @@ void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
 }
 
 hf_status hf_losses_tell_locked(hf_client *client) {
-    bool before = hf_completions_wanted_locked(client);
+    if (hf_completions_wanted_locked(client))
+        return HF_OK;
     hf_status status = hf_completions_want_locked(client);
-    if (status != HF_OK || before)
+    if (status != HF_OK)
         return status;
     HF_EACH(at, hf_table_holds_locked(client))
     hf_renewal_plan_locked(HF_OF(hf_hold, item, at));
@@ -320,6 +321,15 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news) {
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     return status == HF_OK ? hf_news_number_locked(client, news, number) : status;
+}
+
+void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hold *acquired) {
+    hf_completion completion = (*news)->completion;
+    completion.status = status;
+    completion.hold = acquired;
+    if (acquired != NULL)
+        completion.hold_number = acquired->number;
+    hf_tell_locked(client, news, &completion);
 }
 
 /* --------------------------------------------------------------- Batches */

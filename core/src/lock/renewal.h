@@ -48,6 +48,8 @@ hf_status hf_losses_tell_locked(hf_client *client);
 /* Start an operation with that number, whose end the news will report, and report losses
  * too. Any other status than HF_OK: it is not started. */
 hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news);
+/* Report that end, with this thread's message; acquired: the hold of an acquire, or NULL. */
+void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hold *acquired);
 /* Why it is lost if its lease has ended: an HF_CAUSE_. */
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: report that, and undo the rest of it on the server. */

@@ -206,17 +206,13 @@ static void tell_group(group *mine) {
     hf_status status = mine->status;
     for (size_t i = 0; i < mine->count; i++) {
         hf_hold *hold = mine->holds[i];
-        hf_completion completion = mine->news[i]->completion;
-        completion.status = status;
         if (status == HF_OK) {
             hold->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
             hf_hold_count_acquired_locked(hold, mine->since, hf_now());
-            completion.hold = hold;
-            completion.hold_number = hold->number;
             mine->holds[i] = NULL; /* the completion's */
         }
         hf_error_set(&mine->error);
-        hf_tell_locked(mine->client, &mine->news[i], &completion);
+        hf_ended_locked(mine->client, &mine->news[i], status, status == HF_OK ? hold : NULL);
     }
     free_group_locked(mine);
 }
@@ -250,9 +246,9 @@ static hf_status next_locked(group *mine, int64_t pause_ms) {
     size_t at = mine->turns[mine->at];
     hf_op with = {.told = child_told,
                   .context = mine,
-                  .holds = (mine->flags[at] & HF_ACQUIRE_HOLDS) != 0 && mine->timeout_ms != 0},
+                  .holds = (mine->flags[at] & HF_ACQUIRE_HOLDS) != 0},
           *op = NULL;
-    int64_t left_ms = with.holds ? 0 : time_left(mine->timeout_ms, mine->until);
+    int64_t left_ms = time_left(mine->timeout_ms, mine->until);
     hf_status status = hf_acquire_begin_locked(mine->holds[at], left_ms, pause_ms, &with, &op);
     hf_explain_lock(at);
     for (size_t i = 0; i < mine->count; i++)

@@ -20,7 +20,6 @@
 #define AGAIN_MS 50
 
 struct hf_undoing {
-    hf_client *client;
     struct {
         char id[HF_ID_LENGTH];
         hf_names *names;
@@ -264,7 +263,6 @@ struct hf_undoing *hf_undo_begin(hf_client *client) {
         free(undoing);
         return NULL;
     }
-    undoing->client = client;
     undoing->timer.fire = undo_again;
     return undoing;
 }

@@ -170,6 +170,18 @@ static void lose_id(hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
+/* Its owner holds the lock shared, and asks for it exclusively. */
+static hf_status explain_deadlock(const hf_hold *hold) {
+    HF_MARK("H19");
+    bool heavier = hold->terms.mode == HF_MODE_SHARED;
+    return hf_fail(
+        HF_EDEADLOCK,
+        "lock %s is held shared by the owner that asks for %s: two that did so would wait "
+        "for each other; release the %s hold first",
+        hf_names_quoted(hold->names), heavier ? "a heavier hold of it" : "it exclusively",
+        heavier ? "lighter" : "shared");
+}
+
 void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
                          int64_t sent_at) {
     hf_client *client = hf_op_client(op);
@@ -206,7 +218,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         take_outcome(op, mine);
         return;
     case HF_STANDS_REFUSED:
-        hf_op_fail_locked(op, hf_hold_refuse(hold));
+        hf_op_fail_locked(op, explain_deadlock(hold));
         return;
     case HF_STANDS_LIMITED:
         if (!take_limit(op, mine) || op->queue == NULL)
@@ -333,7 +345,7 @@ static bool ask_in_general(recheck_task *mine) {
     hf_ask ask = ask_of(op, mine->wait);
     hf_request_free(&mine->task.request);
     mine->way = HF_BY_ACQUIRE;
-    hf_way_request(&mine->task.request, mine->way, op->hold, &ask);
+    hf_way_request(&mine->task.request, mine->way, op->hold, &ask, 1);
     hf_op_sent_locked(op);
     mine->task.again = true;
     return true;
@@ -394,7 +406,6 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hear_all(mine);
     if (status == HF_OK)
         kind = read_standings(mine, reply, &look, standings);
-    hf_waiting_in_vain_locked(client, task->names, mine->way, kind);
     if ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
@@ -417,16 +428,14 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
 
 /* What has no place yet is asked for until its time is up; the others ask again soon. What only
  * tries has no time but its own. */
-static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t count) {
-    int64_t patience_ms = client->transport->connect_ms, now = hf_now();
+static int64_t give_up_at(hf_op *const *ops, size_t count) {
     if (ops[0]->tries)
-        return hf_after(ops[0]->until, patience_ms);
-    int64_t latest = hf_after(now, patience_ms + (ops[0]->score > 0 ? RECHECK_MS : 0));
-    for (size_t i = 0; i < count; i++) {
-        int64_t until = ops[i]->until == HF_NO_DEADLINE ? now : ops[i]->until;
-        if (ops[i]->score == 0 && hf_after(until, patience_ms) > latest)
-            latest = hf_after(until, patience_ms);
-    }
+        return hf_op_deadline(ops[0]);
+    int64_t latest =
+        hf_after(hf_client_patience(hf_op_client(ops[0])), ops[0]->score > 0 ? RECHECK_MS : 0);
+    for (size_t i = 0; i < count; i++)
+        if (ops[i]->score == 0)
+            latest = hf_later(latest, hf_op_deadline(ops[i]));
     return latest;
 }
 
@@ -453,15 +462,9 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
             ops[i]->epoch = queue->channel->epoch;
         hf_op_sent_locked(ops[i]);
     }
-    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
-    bool cheap = count == 1 && ops[0]->hold->vote_floor == 0;
-    mine->way = cheap ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
-    if (count == 1)
-        hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
-    else
-        hf_request_acquire(&task->request, queue->names, asks, count,
-                           hf_hold_floor_locked(ops[0]->hold));
-    hf_task_submit(&client->links, task, give_up_at(client, ops, count));
+    mine->way = count == 1 ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
+    hf_way_request(&task->request, mine->way, ops[0]->hold, asks, count);
+    hf_task_submit(&client->links, task, give_up_at(ops, count));
     return true;
 }
 
