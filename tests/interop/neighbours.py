@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "bench" / "field"))
 from classpath import class_path  # noqa: E402
 
 EACH = 4  # processes of either
+ROUNDS = 20  # at most, until each has had a turn
 
 # Redisson sleeps until the key's TTL is over or this message comes; ours do not send it by
 # themselves. docs/migrating.md tells our users to.
@@ -173,7 +174,7 @@ def contend(
     key = f"lock:{kind}"
     wake = WAKE[kind] % key if kind in WAKE and not arguments.quiet else ""
     turns, longest, refused = [0] * 2 * EACH, [0.0] * 2 * EACH, 0
-    for _ in range(5):  # a busy machine may starve a program in the first
+    for _ in range(ROUNDS):  # a program that only polls may meet others' turns for long
         until = time.time() + arguments.seconds
         for process in ours:
             process.tell("contend", key, until, arguments.pause, wake)
@@ -254,7 +255,7 @@ def main() -> None:
     start = commands(arguments, [at.hostname, str(at.port)])
     kinds = arguments.only or list(THEIRS)
     processes = []
-    within = 300 + 5 * len(kinds) * arguments.seconds
+    within = 300 + ROUNDS * len(kinds) * arguments.seconds
     late = threading.Timer(within, lambda: [each.process.kill() for each in processes])
     late.daemon = True
     late.start()
