@@ -760,6 +760,9 @@ static void test_a_lock_may_turn_the_clients_alarm_off(void **state) {
     give_back(one, HF_OK);
     hf_lock_close(mine);
     hf_client_close(client);
+    client = open_with((hf_client_options){.alarm_timeouts = -1}); /* as little as by 0 */
+    hf_lock_close(open_lock(client, "stock", NULL, NULL));
+    hf_client_close(client);
 }
 
 /* Until that client is closed. Returns the name. */
