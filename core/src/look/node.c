@@ -18,7 +18,7 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *
         hf_connection *connection;
         status = hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
         if (status != HF_OK)
-            break;
+            continue; /* perhaps a connection that is open will be free */
         int64_t patience = hf_after(now, transport->command_ms);
         status = hf_connection_ask(connection, hf_earlier(patience, deadline), 1, words, reply_out);
         if (shown != NULL)

@@ -465,9 +465,9 @@ static int64_t patience(const hf_link *link) {
  * the next that comes back serves all the same. */
 static void borrow(hf_links *links, hf_link *link, int64_t now) {
     hf_pool *pool = links->transport->pool;
-    int opens = link->dial != NULL || now < link->tries.at        ? HF_OPENS_NONE
-                : link->short_since != 0 && now >= patience(link) ? HF_OPENS_MORE
-                                                                  : HF_OPENS;
+    int opens = link->dial != NULL || now < link->tries.at                    ? HF_OPENS_NONE
+                : link->short_since > link->tries.at && now >= patience(link) ? HF_OPENS_MORE
+                                                                              : HF_OPENS;
     int lent = hf_pool_lend(pool, link->node, opens, now, &link->commands);
     if (lent == HF_LENT)
         link->short_since = 0;
@@ -549,6 +549,10 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
         fail_connection(links, link, now);
     else if (link->sent.first == NULL)
         end_loan(links, link, true, now);
+    if (link->commands == NULL && link->waiting.first != NULL) {
+        link->yields = false;
+        borrow(links, link, now); /* the next that comes back is for what is left */
+    }
 }
 
 int64_t hf_link_requests_due(const hf_link *link) {

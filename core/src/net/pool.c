@@ -71,19 +71,6 @@ static void retire_idle(shelf *from, bool all) {
     }
 }
 
-/* After a change: close idle connections to servers that were replaced, or that serve no slot any
- * more. */
-static void sweep(hf_pool *pool) {
-    unsigned change = hf_discovery_change(pool->discovery);
-    if (change == pool->change)
-        return;
-    pool->change = change;
-    for (size_t i = 0; i < pool->shelf_count; i++) {
-        retire_idle(&pool->shelves[i], false);
-        pool->shelves[i].tries.at = 0; /* another server may let in more */
-    }
-}
-
 /* An idle connection that the server has not closed; or NULL. */
 static hf_connection *pop_good(shelf *at, int64_t now) {
     hf_connection *connection;
@@ -115,15 +102,29 @@ static void begin_to_open(shelf *at) {
     at->tries.began = hf_now();
 }
 
+static unsigned open_now(const shelf *at) { return at->open_count - at->opening; }
+
 /* Is a connection open, and can no other be opened for now? */
 static bool makes_do(const shelf *at, int64_t now) {
-    return at->open_count > at->opening && now < at->tries.at;
+    return open_now(at) > 0 && now < at->tries.at;
 }
 
-/* A connection, or room for a new one, which counts as open from now on. */
-static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_out) {
-    bool for_keeper = at->kept && makes_do(at, now); /* the joint one, once its calls are over */
-    hf_connection *connection = NULL, *joint = joins && !for_keeper ? at->joint : NULL;
+/* Does a call wait that joins no other? */
+static bool waits_alone(const shelf *at) {
+    HF_EACH(place, &at->waiting)
+    if (!HF_OF(waiter, place, place)->joins)
+        return true;
+    return false;
+}
+
+/* A connection, or room for a new one, which counts as open from now on. behind: the keeper, or a
+ * call that joins no other, wants the joint one, which is free once no further call joins. in_line:
+ * the call has a place in the line. */
+static bool get(shelf *at, bool joins, bool behind, bool in_line, int64_t now,
+                hf_connection **connection_out) {
+    hf_connection *connection = NULL;
+    bool spares = behind && (open_now(at) == 1 || makes_do(at, now));
+    hf_connection *joint = joins && !spares ? at->joint : NULL;
     /* While two are joined, all join: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
@@ -136,8 +137,10 @@ static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_o
     *connection_out = connection;
     if (connection != NULL)
         return true;
+    /* Once a try has failed: others would join while this call tries again. */
+    bool stays = in_line && !joins && open_now(at) > 0 && at->tries.pause_ms > 0;
     /* A call that gives one back has the waiting ones served again. */
-    if (at->open_count >= at->most || makes_do(at, now) ||
+    if (at->open_count >= at->most || makes_do(at, now) || stays ||
         (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
         return false;
     begin_to_open(at);
@@ -153,10 +156,27 @@ static void serve(waiter *who, hf_status status) {
 
 /* Give the free connections to the waiting calls that can use them. */
 static void serve_waiting(shelf *at) {
+    bool behind = at->kept;
     HF_EACH(place, &at->waiting) {
         waiter *who = HF_OF(waiter, place, place);
-        if (get(at, who->joins, hf_now(), &who->connection))
+        if (get(at, who->joins, behind, true, hf_now(), &who->connection))
             serve(who, HF_OK);
+        else
+            behind = behind || !who->joins;
+    }
+}
+
+/* After a change: close idle connections to servers that were replaced, or that serve no slot any
+ * more, and try at once to open others. */
+static void sweep(hf_pool *pool) {
+    unsigned change = hf_discovery_change(pool->discovery);
+    if (change == pool->change)
+        return;
+    pool->change = change;
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        retire_idle(&pool->shelves[i], false);
+        pool->shelves[i].tries.at = pool->shelves[i].tries.pause_ms = 0; /* another lets in more */
+        serve_waiting(&pool->shelves[i]);
     }
 }
 
@@ -179,6 +199,8 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
             serve_waiting(at);
     }
     hf_list_remove(&who->place);
+    if (!who->served && !who->joins)
+        serve_waiting(at); /* those behind it may join now */
     pthread_cond_destroy(&who->woken);
     if (who->served && who->status == HF_OK)
         return HF_OK;
@@ -207,8 +229,8 @@ static void put_back(hf_connection *connection) {
     if (connection->joint.on && hf_joint_end(connection) != HF_OK)
         spoil(connection); /* after the last answer: no call has met it */
     connection->driven = false;
-    if (!connection->broken && !at->pool->shut && (at->open_count <= at->most || at->kept) &&
-        !hf_connection_unasked(connection) &&
+    bool surplus = open_now(at) > at->most && !at->kept;
+    if (!connection->broken && !at->pool->shut && !surplus && !hf_connection_unasked(connection) &&
         hf_discovery_current(at->pool->discovery, connection) &&
         !HF_UNUSUAL("the pool closes a good connection"))
         hf_list_add_first(&at->idle, &connection->idle);
@@ -299,7 +321,7 @@ static bool end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
                         hf_status status) {
     at->opening--;
     at->open_count -= connection == NULL;
-    bool open = at->open_count > at->opening;
+    bool open = open_now(at) > 0;
     if (connection != NULL) {
         at->fails = false;
         at->tries = (hf_tries){0};
@@ -314,10 +336,8 @@ static bool end_opening(hf_pool *pool, shelf *at, hf_connection *connection, boo
         refuse_waiting(at, status);
     }
     serve_waiting(at);
-    bool surplus = connection != NULL && pool->tidy_at == HF_NO_DEADLINE;
-    if (surplus)
+    if (connection != NULL && pool->tidy_at == HF_NO_DEADLINE)
         __atomic_store_n(&pool->tidy_at, hf_after(hf_now(), IDLE_MS), __ATOMIC_RELAXED);
-    leave(pool, surplus);
     return open;
 }
 
@@ -334,21 +354,24 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
     shelf *at = enter(pool, node, how == HF_POOL_CONFIRMS);
     waiter mine = {.joins = how != HF_POOL_ALONE};
     hf_status status = HF_OK;
-    bool got = get(at, mine.joins, *now, &mine.connection);
+    bool got = get(at, mine.joins, at->kept || waits_alone(at), false, *now, &mine.connection);
     if (pool->closed.first != NULL)
         serve_waiting(at);
     if (!got) {
         status = wait_in_place(at, &mine, deadline);
         *now = hf_now();
     }
+    /* Half of the time is for the connection that is open, if the new one hangs. */
+    int64_t by = open_now(at) > 0 ? *now + (deadline - *now) / 2 : deadline;
     leave(pool, false);
     *connection_out = mine.connection;
     if (status != HF_OK || mine.connection != NULL)
         return status;
-    status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
+    status = hf_discovery_connect(pool->discovery, node, by, connection_out);
     *now = hf_now();
     enter(pool, node, false);
     bool open = end_opening(pool, at, *connection_out, mine.joins, status);
+    leave(pool, status == HF_OK);
     /* Whatever the reason is: one that is open will be free. */
     return status != HF_OK && open ? HF_ECONNECT : status;
 }
@@ -367,13 +390,15 @@ int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection 
         outcome = HF_OPEN;
     }
     at->kept = outcome != HF_LENT;
+    serve_waiting(at); /* in place of a connection that was retired */
     leave(pool, false);
     return outcome;
 }
 
 bool hf_pool_waits(hf_pool *pool, int node) {
     shelf *at = enter(pool, node, false);
-    bool waits = at->waiting.first != NULL && makes_do(at, hf_now());
+    bool spares = open_now(at) == 1 || makes_do(at, hf_now()) || waits_alone(at);
+    bool waits = at->waiting.first != NULL && spares;
     leave(pool, false);
     return waits;
 }
@@ -386,12 +411,14 @@ void hf_pool_forgo(hf_pool *pool, int node) {
 }
 
 bool hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status) {
-    return end_opening(pool, enter(pool, node, false), connection, false, status);
+    bool open = end_opening(pool, enter(pool, node, false), connection, false, status);
+    leave(pool, connection != NULL);
+    return open;
 }
 
 /* Returns when the next of them will have been idle for long enough, with the mutex held. */
 static int64_t tidy(shelf *at, unsigned least, int64_t now) {
-    while (at->open_count > least) {
+    while (open_now(at) > least) {
         if (at->idle.last == NULL)
             return hf_after(now, IDLE_MS);
         hf_connection *oldest = HF_OF(hf_connection, idle, at->idle.last);

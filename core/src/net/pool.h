@@ -4,8 +4,8 @@
  * others. Calls that may join others have one together (net/joint.h): all that come while it is
  * used by two. A call that finds a connection being opened waits for it. While one is open and no
  * other can be opened (the server is full), calls share that one, and try ever less often to open
- * another. When a node has become another server, the pool closes the old connections as it meets
- * them.
+ * another; no call joins while the keeper, or a call that joins no other, waits for it. When a node
+ * has become another server, the pool closes the old connections as it meets them.
  */
 #ifndef HF_POOL_H
 #define HF_POOL_H

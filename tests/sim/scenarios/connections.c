@@ -419,34 +419,115 @@ static void *look_on(void *lock) {
     return NULL;
 }
 
-/* H212: threads use the only connection that the server lets in. */
-static void test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same(void **state) {
-    enum { LOOKERS = 5 };
-    static door way;
+static void *nothing(void *of) { return of; }
+
+enum { LOOKERS = 5 };
+
+/* Threads use the only connection that the server lets in. */
+typedef struct only {
+    door *way;
+    hf_client *client;
+    hf_lock *lock;
+    hf_hold *hold;
     pthread_t threads[LOOKERS];
-    (void)state;
+} only;
+
+static void use_the_only_connection(only *o, door *way, bool hangs, int64_t lease_ms) {
     alarm(1000);
-    hf_client *client = open_through(&way);
-    assert_true(hf_client_fd(client) >= 0);
-    hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
-    hf_hold *hold = held(lock);
-    atomic_store(&way.shut, true);
-    atomic_store(&way.way.bytes, 16384); /* so that each look takes 100 ms */
+    atomic_store(&way->mute, false);
+    atomic_store(&way->shut, false);
+    o->way = way;
+    o->client = open_through(way);
+    assert_true(hf_client_fd(o->client) >= 0);
+    o->lock = lease_lock(o->client, "k", lease_ms, HF_ON);
+    o->hold = held(o->lock);
+    atomic_store(&way->mute, hangs);
+    atomic_store(&way->shut, true);
+    atomic_store(&way->way.bytes, 16384); /* so that each look takes 100 ms */
     atomic_store(&looks, true);
     for (int i = 0; i < LOOKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, look_on, lock), 0);
-    assert_in_range(knocks_within(&way, 10000), 10, 80);
-    sleep_ms(50000);
-    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    assert_in_range(knocks_within(&way, 60000), 15, 50);
+        assert_int_equal(pthread_create(&o->threads[i], NULL, look_on, o->lock), 0);
+}
+
+static void end_the_only_connection(only *o) {
+    assert_int_equal(hf_hold_state(o->hold), HF_STATE_HELD);
     atomic_store(&looks, false);
     for (int i = 0; i < LOOKERS; i++)
-        pthread_join(threads[i], NULL);
-    atomic_store(&way.way.bytes, 0);
-    give_back(hold, HF_OK);
-    hf_lock_close(lock);
-    hf_client_close(client);
-    fake_stop(&way.way.door);
+        pthread_join(o->threads[i], NULL);
+    atomic_store(&o->way->way.bytes, 0);
+    give_back(o->hold, HF_OK);
+    hf_lock_close(o->lock);
+    hf_client_close(o->client);
+    fake_stop(&o->way->way.door);
+}
+
+/* H212 */
+static void test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same(void **state) {
+    static door way;
+    only o;
+    (void)state;
+    use_the_only_connection(&o, &way, false, 3000);
+    assert_in_range(knocks_within(&way, 10000), 10, 80);
+    sleep_ms(50000);
+    assert_int_equal(hf_hold_state(o.hold), HF_STATE_HELD);
+    assert_in_range(knocks_within(&way, 60000), 15, 50);
+    end_the_only_connection(&o);
+}
+
+/* H231 */
+static void test_a_dial_that_hangs_costs_no_call_all_its_time(void **state) {
+    static door way;
+    only o;
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        use_the_only_connection(&o, &way, true, 3000);
+        assert_in_range(knocks_within(&way, 15000), 1, 50);
+        end_the_only_connection(&o);
+    }
+}
+
+/* H232: a call that is made once begins and ends without other calls on its connection. */
+static void test_a_call_that_needs_the_only_connection_alone_has_its_turn(void **state) {
+    static door way;
+    hf_hold *turn;
+    only o;
+    (void)state;
+    use_the_only_connection(&o, &way, false, 600000);
+    hf_lock *once = lease_lock(o.client, "once", 60000, HF_OFF);
+    for (int i = 0; i < 40; i++) {
+        assert_status(hf_once_begin(once, 0, NULL, NULL, 0, &turn), HF_OK);
+        assert_status(hf_once_finish(turn, HF_ONCE_RETRY, NULL, 0, 0), HF_OK);
+        hf_hold_close(turn);
+    }
+    hf_lock_close(once);
+    end_the_only_connection(&o);
+}
+
+/* H233: the keeper leaves the only connection to a call, and then has it again. */
+static void test_what_is_left_to_calls_follows_them(void **state) {
+    static door way;
+    only o;
+    (void)state;
+    use_the_only_connection(&o, &way, false, 3000);
+    sleep_ms(60000); /* by now new connections are tried every three seconds */
+    atomic_store(&looks, false);
+    for (int i = 0; i < LOOKERS; i++)
+        pthread_join(o.threads[i], NULL);
+    atomic_store(&looks, true);
+    for (int i = 0; i < LOOKERS; i++)
+        assert_int_equal(pthread_create(&o.threads[i], NULL, i == 0 ? look_on : nothing, o.lock),
+                         0);
+    for (int i = 0; i < 20; i++) {
+        assert_status(hf_hold_check_start(o.hold, 1), HF_OK);
+        sleep_ms(50);
+        assert_status(hf_hold_check_start(o.hold, 2), HF_OK);
+        int64_t since = now_ms();
+        for (int left = 2; left > 0; left--)
+            assert_status(next_of(o.client).status, HF_OK);
+        assert_in_range(now_ms() - since, 0, 500);
+        sleep_ms(77);
+    }
+    end_the_only_connection(&o);
 }
 
 /* H215: what is started follows without a gap over the only connection, and a thread calls. */
@@ -1095,6 +1176,9 @@ int main(int count, char **words) {
         TEST(test_a_dial_that_hangs_costs_no_connection_that_works),
         TEST(test_a_password_that_changes_ends_nothing_while_a_connection_works),
         TEST(test_a_full_server_is_tried_ever_less_often_and_renews_all_the_same),
+        TEST(test_a_dial_that_hangs_costs_no_call_all_its_time),
+        TEST(test_a_call_that_needs_the_only_connection_alone_has_its_turn),
+        TEST(test_what_is_left_to_calls_follows_them),
         TEST(test_what_is_started_leaves_the_only_connection_to_calls),
         TEST(test_a_request_whose_script_went_with_another_that_was_refused),
         TEST(test_a_subscription_that_is_not_opened_is_no_trouble),
