@@ -1777,6 +1777,7 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  * @retval HF_OK        Released, and kept.
  * @retval HF_EINVAL    An argument is wrong, the hold is shared, or it is for a call at most once
  *                      and hf_once_mark() was not called. The lock is still held.
+ * @retval HF_EUNSUPPORTED   The servers are a quorum. The lock is still held.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
  *                      user lacks a permission.
  * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, its unknown outcome expired, or

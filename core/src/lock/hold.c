@@ -749,8 +749,6 @@ static void settle_masters(operation *mine, hf_status status) {
 
 static hf_status begin_masters(operation *mine) {
     hf_hold *hold = mine->hold;
-    if (mine->left != NULL)
-        return hf_quorum_refuse("calls that are made once, and results");
     if (mine->round == HF_ROUND_RELEASE)
         return begin_release(mine);
     if (hold->state == HF_STATE_RELEASED)
@@ -897,7 +895,7 @@ static hf_status claim_now(hf_hold *hold) {
     hf_client_lock(hold->client);
     bool pushed = hold->pushed;
     hf_client_unlock(hold->client);
-    operation mine = {.hold = hold, .begin = begin_claim};
+    operation mine = {.hold = hold, .round = HF_ROUND_RENEW, .begin = begin_claim};
     return pushed ? perform_held(&mine, HF_ON_THIS_THREAD) : HF_OK;
 }
 

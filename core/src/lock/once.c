@@ -163,6 +163,8 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
         return hf_fail(HF_EINVAL, "the handle is NULL");
     if (hold->terms.mode == HF_MODE_SHARED)
         return hf_fail(HF_EINVAL, "a shared hold leaves no result: others have it, too");
+    if (hold->client->quorum != NULL)
+        return hf_quorum_refuse("calls that are made once, and results");
     *left = (hf_leaving){.how = hf_once_how(state),
                          .terms = hf_once_terms(hold),
                          .bytes = result,

@@ -166,6 +166,22 @@ static void test_a_release_tells_that_a_majority_had_lost_the_hold(void **state)
     hf_lock_close(anns);
 }
 
+/* H234: an ordinary hold ends as no call. */
+static void test_a_hold_that_is_not_finished_keeps_its_votes(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    assert_status(hf_once_finish(hold, HF_ONCE_RETRY, NULL, 0, 0), HF_EUNSUPPORTED);
+    assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, "done", 4, 60000, 1), HF_EUNSUPPORTED);
+    assert_status(hf_lock_acquire(bens, 1000, NULL), HF_ETIMEOUT);
+    assert_status(hf_hold_check(hold), HF_OK);
+    sleep_ms(30000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* H142: it breaks at all of them, and waits for a master that is late. */
 static void test_a_break_waits_for_each_master_that_has_the_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
@@ -2363,6 +2379,7 @@ int main(int count, char **words) {
         TEST(test_an_extended_hold_keeps_its_end),
         TEST(test_planned_restarts_one_at_a_time_lose_nothing),
         TEST(test_a_release_tells_that_a_majority_had_lost_the_hold),
+        TEST(test_a_hold_that_is_not_finished_keeps_its_votes),
         TEST(test_a_break_waits_for_each_master_that_has_the_hold),
         TEST(test_trouble_that_meets_no_hold_says_so),
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
