@@ -243,7 +243,7 @@ static void answer(input *from) {
         hf_list_add_last(&link->sent, at);
     }
     redisReply *reply = read_reply(from);
-    if (reply == NULL || !take_answer(&client->links, link, reply, hf_now()))
+    if (reply == NULL || !take_answer(link, reply, hf_now()))
         fail_connection(&client->links, link, hf_now());
     freeReplyObject(reply);
 }
@@ -257,7 +257,7 @@ static void pass_time(input *from) {
     hf_link_send_delayed(&client->links, now);
     follow_slots(&client->links);
     HF_EACH(at, &client->links.all)
-    give_up_old(&client->links, LINK_OF(at), now);
+    give_up_old(LINK_OF(at), now);
 }
 
 /* Every byte of it is there. */
