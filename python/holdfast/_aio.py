@@ -549,7 +549,7 @@ class AsyncHold(BaseHold):
         try:
             await released(self._lock, call)
         except asyncio.CancelledError:  # the end of a block would release the hold all the same
-            self._loose = self._entered = False
+            self._loose, self._left = False, True
             self._leave_block()
             raise
         self._leave_block()
@@ -571,7 +571,7 @@ class AsyncHold(BaseHold):
         trace: TracebackType | None,
     ) -> None:
         """Release the hold, unless the body did. Raises LockLost if it was lost."""
-        if self._entered and self.state != "released":
+        if not self._left and self.state != "released":
             try:
                 await self.release()
             except LockError as failed:

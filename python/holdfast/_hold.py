@@ -69,6 +69,7 @@ class BaseHold(Bound):
         "_core",
         "_entered",
         "_handle",
+        "_left",
         "_lock",
         "_loose",
         "_quiet",
@@ -82,6 +83,7 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
+        self._left = False  # to a keep that goes on: no block releases it
         self._block: list[_holdfast.Hold | None] = []
 
     def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:

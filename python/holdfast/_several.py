@@ -514,7 +514,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         trace: TracebackType | None,
     ) -> None:
         """Release all that the body did not. Raises LockLost if they were lost."""
-        if self._one()._entered and self.state != "released":
+        if not self._one()._left and self.state != "released":
             try:
                 await self.release()
             except LockError as failed:
