@@ -320,7 +320,9 @@ static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_oth
     sim_distance(HERE, servers_host(after), 50 * SIM_MS);
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
     sleep_ms(10);
+    int64_t since = now_ms();
     give_back(hold, HF_OK);
+    assert_in_range(now_ms() - since, 0, 700); /* and no second for the old master */
     sim_distance(HERE, servers_host(after), 0);
     hf_lock_close(lock);
     for (int i = 0; i < 10; i++) { /* each begins with any of them */
