@@ -549,7 +549,7 @@ class AsyncHold(BaseHold):
         try:
             await released(self._lock, call)
         except asyncio.CancelledError:  # the end of a block would release the hold all the same
-            self._loose, self._left = False, True
+            self._loose = False
             self._leave_block()
             raise
         self._leave_block()

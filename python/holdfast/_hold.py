@@ -83,7 +83,7 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
-        self._left = False  # to a keep that goes on: no block releases it
+        self._left = False  # kept or handed over: no block releases it
         self._block: list[_holdfast.Hold | None] = []
 
     def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:
@@ -93,6 +93,7 @@ class BaseHold(Bound):
 
     def _leave_block(self) -> None:
         """Leave nothing to that block: the hold was kept or handed over."""
+        self._left = True
         for at, each in enumerate(self._block):
             if each is self._handle:
                 self._block[at] = None

@@ -582,6 +582,12 @@ def test_cancels_among_many_waiters_leave_the_others_their_turns(
     assert not raw.exists(name)
 
 
+async def release_when_kept(lock: holdfast.AsyncLock) -> None:
+    while not (info := await lock.inspect()).kept:
+        assert info.held
+    await lock.force_release(info.fence)
+
+
 @pytest.mark.parametrize("how", ["release", "keep"])
 def test_a_cancelled_keep_goes_on_and_is_no_dropped_hold(
     run: Run, lock: holdfast.AsyncLock, raw: redis.Redis, how: str
@@ -599,9 +605,7 @@ def test_a_cancelled_keep_goes_on_and_is_no_dropped_hold(
             gc.collect()  # a ResourceWarning would be an error
         finally:
             raw.client_unpause()
-        while not (info := await lock.inspect()).kept:
-            assert info.held
-        await lock.force_release(info.fence)
+        await release_when_kept(lock)
 
     run(main())
 
@@ -631,9 +635,7 @@ def test_the_end_of_a_block_does_not_undo_a_cancelled_keep(
                 asyncio.get_running_loop().call_soon(raw.client_unpause)
         finally:
             raw.client_unpause()
-        while not (info := await lock.inspect()).kept:
-            assert info.held
-        await lock.force_release(info.fence)
+        await release_when_kept(lock)
 
     run(main())
 
