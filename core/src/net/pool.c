@@ -109,6 +109,11 @@ static bool makes_do(const shelf *at, int64_t now) {
     return open_now(at) > 0 && now < at->tries.at;
 }
 
+/* Does what wants a connection alone have to wait for the joint one? */
+static bool is_scarce(const shelf *at, int64_t now) {
+    return open_now(at) == 1 || makes_do(at, now);
+}
+
 /* Does a call wait that joins no other? */
 static bool waits_alone(const shelf *at) {
     HF_EACH(place, &at->waiting)
@@ -123,8 +128,7 @@ static bool waits_alone(const shelf *at) {
 static bool get(shelf *at, bool joins, bool behind, bool in_line, int64_t now,
                 hf_connection **connection_out) {
     hf_connection *connection = NULL;
-    bool spares = behind && (open_now(at) == 1 || makes_do(at, now));
-    hf_connection *joint = joins && !spares ? at->joint : NULL;
+    hf_connection *joint = joins && !(behind && is_scarce(at, now)) ? at->joint : NULL;
     /* While two are joined, all join: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
@@ -397,8 +401,7 @@ int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection 
 
 bool hf_pool_waits(hf_pool *pool, int node) {
     shelf *at = enter(pool, node, false);
-    bool spares = open_now(at) == 1 || makes_do(at, hf_now()) || waits_alone(at);
-    bool waits = at->waiting.first != NULL && spares;
+    bool waits = at->waiting.first != NULL && (is_scarce(at, hf_now()) || waits_alone(at));
     leave(pool, false);
     return waits;
 }
