@@ -256,7 +256,6 @@ static void won(struct hf_ballot *ballot) {
     hf_call_abandon(&ballot->line);
     hf_votes_stand(ballot, deadline);
     hold->waited = op->waits;
-    op->done_at = now;
     hf_waiting_handed_on_locked(ballot->client, hold->names, op->waits ? now : 0);
     hf_op_finish_locked(op, HF_OK);
 }
@@ -418,10 +417,7 @@ static void begin(struct hf_ballot *ballot) {
 }
 
 /* It was won; but its thread may have slept past that. */
-static bool stands(hf_op *op) {
-    op->done_at = hf_now();
-    return op->done_at < op->hold->validity.deadline;
-}
+static bool stands(hf_op *op) { return hf_now() < op->hold->validity.deadline; }
 
 static hf_status ask(hf_op *op) {
     if (!hf_op_equip_locked(op) || hf_votes_new(op) == NULL)

@@ -62,8 +62,7 @@ static void tell_nesting(const hf_op *op) {
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     hf_hold *hold = op->hold;
     hold->stray = true;
-    op->done_at = hf_now();
-    if (op->done_at >= deadline || !hf_table_believes_locked(hold, fence))
+    if (hf_now() >= deadline || !hf_table_believes_locked(hold, fence))
         return false;
     hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;

@@ -40,7 +40,7 @@ typedef struct hf_op {
     bool owed;      /* the client is closed: its thread undoes it itself */
     bool done;      /* status is its result; if HF_OK, hold is held */
     hf_status status;
-    int64_t done_at;          /* if HF_OK */
+    int64_t done_at;          /* since then it is in line to be confirmed */
     struct hf_ballot *ballot; /* of several masters, until it is done; or NULL */
     struct hf_queue *queue;   /* NULL: it is in no queue */
     hf_link *link;            /* the link of the queue's channel */

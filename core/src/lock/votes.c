@@ -450,7 +450,6 @@ bool hf_votes_nest(hf_op *op) {
     hold->ballot = outer->ballot;
     hold->beside = outer->beside;
     outer->beside = hold;
-    op->done_at = now;
     op->ballot = NULL; /* what was started has one, which goes; the op stays if it is confirmed */
     hf_hold_grab(hold);
     hf_op_finish_locked(op, HF_OK); /* which frees what was started, or may give the hold back */
