@@ -235,27 +235,24 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         return discovery->address.kind == HF_SENTINEL
                    ? hf_fail(HF_ECONNECT, "%s ended the connection at once", address->shown)
                    : HF_OK;
-    bool other = is_other(discovery, host, port);
+    bool other = is_other(discovery, host, port), follows = discovery->address.kind == HF_SENTINEL;
     HF_HOLDING(&discovery->mutex);
     bool late = connection->version != discovery->change;
-    bool replaced = late && !was_reached(discovery, host, port);
+    if (late && !was_reached(discovery, host, port))
+        return follows ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
+    if (follows) {
+        set_place(&discovery->named, &address->place);
+        /* A watched sentinel that names another has not heard of the failover yet. */
+        if (other && !is_at(&discovery->watched, &address->place))
+            set_place(&discovery->watched, NULL);
+    }
     if (!late) {
         snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
         discovery->port = port;
         if (other)
-            note_change(discovery);
+            note_change(discovery); /* at last: a thread may see that at once */
     }
-    if (!replaced)
-        connection->version = discovery->change;
-    if (discovery->address.kind != HF_SENTINEL)
-        return HF_OK;
-    if (replaced)
-        return hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown);
-    /* No thread may see the new version without it. */
-    set_place(&discovery->named, &address->place);
-    /* A watched sentinel that names another has not heard of the failover yet. */
-    if (other && !is_at(&discovery->watched, &address->place))
-        set_place(&discovery->watched, NULL);
+    connection->version = discovery->change;
     return HF_OK;
 }
 
