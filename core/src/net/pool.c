@@ -122,27 +122,27 @@ static bool waits_alone(const shelf *at) {
     return false;
 }
 
-/* A connection, or room for a new one, which counts as open from now on. behind: the keeper, or a
- * call that joins no other, wants the joint one, which is free once no further call joins. in_line:
- * the call has a place in the line. */
-static bool get(shelf *at, bool joins, bool behind, bool in_line, int64_t now,
-                hf_connection **connection_out) {
+/* Give the call a connection, or room for a new one, which counts as open from now on. behind: the
+ * keeper, or a call that joins no other, wants the joint one, which is free once no further call
+ * joins. */
+static bool get(shelf *at, waiter *who, bool behind, int64_t now) {
     hf_connection *connection = NULL;
-    hf_connection *joint = joins && !(behind && is_scarce(at, now)) ? at->joint : NULL;
+    hf_connection *joint = who->joins && !(behind && is_scarce(at, now)) ? at->joint : NULL;
     /* While two are joined, all join: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
-    if (connection != NULL && joins)
+    if (connection != NULL && who->joins)
         share(at, connection);
     if (connection == NULL && joint != NULL) {
         connection = joint;
         joint->users++;
     }
-    *connection_out = connection;
+    who->connection = connection;
     if (connection != NULL)
         return true;
     /* Once a try has failed: others would join while this call tries again. */
-    bool stays = in_line && !joins && open_now(at) > 0 && at->tries.pause_ms > 0;
+    bool in_line = who->place.list != NULL;
+    bool stays = in_line && !who->joins && open_now(at) > 0 && at->tries.pause_ms > 0;
     /* A call that gives one back has the waiting ones served again. */
     if (at->open_count >= at->most || makes_do(at, now) || stays ||
         (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
@@ -163,7 +163,7 @@ static void serve_waiting(shelf *at) {
     bool behind = at->kept;
     HF_EACH(place, &at->waiting) {
         waiter *who = HF_OF(waiter, place, place);
-        if (get(at, who->joins, behind, true, hf_now(), &who->connection))
+        if (get(at, who, behind, hf_now()))
             serve(who, HF_OK);
         else
             behind = behind || !who->joins;
@@ -358,7 +358,7 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
     shelf *at = enter(pool, node, how == HF_POOL_CONFIRMS);
     waiter mine = {.joins = how != HF_POOL_ALONE};
     hf_status status = HF_OK;
-    bool got = get(at, mine.joins, at->kept || waits_alone(at), false, *now, &mine.connection);
+    bool got = get(at, &mine, at->kept || waits_alone(at), *now);
     if (pool->closed.first != NULL)
         serve_waiting(at);
     if (!got) {
