@@ -183,6 +183,31 @@ static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(v
     proxy_stop(way);
 }
 
+/* Its answer tells of the time before another program cut the hold short. */
+static void test_a_renewal_that_crosses_a_cut_by_another_program_does_not_count(void **state) {
+    proxy *way = proxy_start();
+    hf_client *cid;
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK); /* its connection is there */
+    assert_int_equal(next_of(cid).op, 1);
+    atomic_store(&way->next, LATE_REPLY);
+    assert_status(hf_hold_renew_start(hold, 2), HF_OK);
+    assert_soon(atomic_load(&way->next) == PASS);
+    sleep_ms(20); /* until the server has it */
+    TELL("PEXPIRE stock 2000");
+    assert_status(hf_hold_check(hold), HF_OK);
+    assert_int_equal(next_of(cid).op, 2);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 2000);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(cid);
+    proxy_stop(way);
+}
+
 /* C4 d: two replacements of one lease are under way at once, one through the pool and
  * one through the keeper. Whatever the order in which they are sent, carried out and
  * answered, the client never counts on more than the server has. */
@@ -645,6 +670,7 @@ int main(int count, char **words) {
         TEST(test_releases_at_once_end_a_hold_each),
         TEST(test_a_replacement_that_may_come_late_bounds_what_is_certain),
         TEST(test_a_renewal_that_is_answered_after_a_replacement_does_not_count),
+        TEST(test_a_renewal_that_crosses_a_cut_by_another_program_does_not_count),
         TEST(test_replacements_that_cross_never_leave_two_holders),
         TEST(test_what_a_replacement_may_still_shorten_is_not_handed_over),
         TEST(test_a_hold_whose_lease_is_being_replaced_is_not_handed_over),

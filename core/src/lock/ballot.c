@@ -34,6 +34,9 @@
 #define NOBODY_MS 100
 /* A master that was down is the first in line again when it has answered for this long. */
 #define UP_MS 10000
+/* A call to a master that hangs has ended by itself, and has told why, this long before an acquire
+ * gives up. */
+#define REASON_MS 50
 
 static size_t majority_of(const struct hf_ballot *ballot) {
     return hf_majority(hf_votes_masters(ballot));
@@ -90,10 +93,16 @@ static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explaine
 
 static void step(struct hf_ballot *ballot);
 
+/* Beyond its time it waits for masters, which may have answered while the process stood still. */
+static int64_t end_of(const struct hf_ballot *ballot) {
+    int64_t still_at = ballot->client->quorum->still_at;
+    if (ballot->time == HF_IN_TIME && ballot->op->timeout_ms != 0)
+        return ballot->ends_at;
+    return hf_later(ballot->ends_at, hf_after(still_at, ballot->client->transport->connect_ms / 2));
+}
+
 static void wake_at(struct hf_ballot *ballot, int64_t due) {
-    if (ballot->op->timeout_ms != 0 && ballot->time == HF_IN_TIME)
-        due = hf_earlier(due, ballot->op->until);
-    hf_thread_timer_locked(ballot->client, &ballot->timer, due);
+    hf_thread_timer_locked(ballot->client, &ballot->timer, hf_earlier(due, end_of(ballot)));
 }
 
 static void pause_for(struct hf_ballot *ballot, int64_t ms) {
@@ -164,29 +173,48 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
+/* Too few masters have said whether others have the lock. */
+static void end_unanswered(struct hf_ballot *ballot) {
+    bool lacks = ballot->lacks && ballot->reached < majority_of(ballot);
+    end_ballot(ballot,
+               lacks ? hf_fail(HF_ENOMEM, "no memory")
+                     : hf_masters_explain(ballot->client, ballot->like->names),
+               true);
+}
+
 static void time_is_up(struct hf_ballot *ballot) {
-    if (ballot->lacks && ballot->reached < majority_of(ballot)) {
-        end_ballot(ballot, hf_fail(HF_ENOMEM, "no memory"), true);
-    } else if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot)) {
-        end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
-    } else {
-        if (ballot->why != NULL)
-            hf_error_set(ballot->why);
-        end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
-                   ballot->why != NULL);
+    if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot)) {
+        end_unanswered(ballot);
+        return;
     }
+    if (ballot->why != NULL)
+        hf_error_set(ballot->why);
+    end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, ballot->why != NULL);
+}
+
+/* By when the masters must have answered that are asked from now on. */
+static int64_t patience(const struct hf_ballot *ballot) {
+    return hf_after(hf_client_patience(ballot->client), REASON_MS);
+}
+
+/* The time is up, and the call may last for the time to connect beyond that. */
+static void leave_time(struct hf_ballot *ballot) {
+    if (ballot->time == HF_IN_TIME)
+        ballot->ends_at = patience(ballot);
+    ballot->time = HF_LATE;
 }
 
 /* The time is up: only a majority's word shows that others kept the lock. */
 static void ask_at_last(struct hf_ballot *ballot) {
     hf_call_abandon(&ballot->line);
+    leave_time(ballot);
     ballot->time = HF_LAST;
     if (ballot->asks)
         step(ballot);
     else if (can_spare_silent(ballot, hf_now(), true))
         ask_all(ballot);
     else /* others have one master, and no lock */
-        end_ballot(ballot, hf_masters_explain(ballot->client, ballot->like->names), true);
+        end_unanswered(ballot);
 }
 
 /* The head of the line has no majority: have it ask again. False: it has done so for long. */
@@ -217,7 +245,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     bool first = ballot->votes[ballot->office].hold != NULL, tries = ballot->op->timeout_ms == 0;
     bool again = first && ballot->reached >= majority_of(ballot) && may_try_again(ballot);
     ballot->asks = false;
-    if (ballot->time == HF_LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
+    if (ballot->time != HF_IN_TIME || hf_masters_refuse(ballot->client) || (tries && !again)) {
         time_is_up(ballot);
     } else if (tries) {
         pause_for(ballot, INT64_C(1) << ballot->rounds);
@@ -337,18 +365,24 @@ static bool is_first_in_line(const struct hf_ballot *ballot) {
 
 static void ballot_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
-    hf_op *op = ballot->op;
-    if (now >= op->until && op->timeout_ms != 0 && ballot->time != HF_LAST) {
+    bool over = now >= end_of(ballot);
+    if (over && (ballot->time == HF_LAST || ballot->op->timeout_ms == 0)) {
+        end_unanswered(ballot);
+        return;
+    }
+    if (over || ballot->time == HF_LATE) {
         if (!ballot->asks && ballot->line == NULL && ballot->rounds > 0) {
             time_is_up(ballot);
             return;
         }
         if (ballot->line != NULL && ballot->time == HF_IN_TIME) {
-            /* Which tells who has it; but not for long. */
+            /* Which tells who has it; but not for long: the last round takes time, too. */
             const hf_master *master = hf_votes_master(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
-            ballot->time = HF_LATE;
-            wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
+            int64_t half_ms = ballot->client->transport->connect_ms / 2;
+            int64_t ms = hf_earlier(hf_master_patience_ms(master), half_ms);
+            leave_time(ballot);
+            wake_at(ballot, down ? now : hf_after(now, ms));
             return;
         }
         ask_at_last(ballot);
@@ -356,8 +390,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
     }
     if (ballot->asks)
         step(ballot);
-    else if (ballot->line == NULL ||
-             (ballot->time == HF_IN_TIME && now >= ballot->recheck_at && is_first_in_line(ballot)))
+    else if (ballot->line == NULL || (now >= ballot->recheck_at && is_first_in_line(ballot)))
         ask_all(ballot);
     else
         line_up(ballot);
@@ -408,6 +441,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
 static void begin(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
     ballot->timer.fire = ballot_due;
+    ballot->ends_at = ballot->op->timeout_ms != 0 ? ballot->op->until : patience(ballot);
     ballot->office = office != HF_NO_MASTER ? office : 0;
     if (ballot->op->timeout_ms != 0 && office != HF_NO_MASTER &&
         hf_waiting_expected_locked(ballot->client, ballot->like->names))

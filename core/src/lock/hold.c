@@ -1044,7 +1044,7 @@ void hf_hold_close(hf_hold *hold) {
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
         int64_t now = hf_now();
         int state = hf_hold_state_now(hold, now);
-        if (hold->ballot != NULL) {
+        if (state == HF_STATE_HELD && hold->ballot != NULL) {
             hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         } else if (state == HF_STATE_HELD) {
             if (hold->pushed) /* it has its whole lease */

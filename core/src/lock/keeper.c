@@ -73,17 +73,16 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
 
 void *hf_keeper_run(void *argument) {
     hf_client *client = argument;
+    int64_t due = HF_NO_DEADLINE;
     poll_set set = {0};
     hf_client_lock(client);
     while (!client->stop) {
-        if (client->quorum != NULL)
-            hf_votes_hear(client);
-        int64_t now = hf_now();
+        int64_t now = client->quorum != NULL ? hf_votes_hear(client, due) : hf_now();
         hf_timers_fire(&client->timers, now);
         hf_renewal_flush_locked(client);
         hf_links_drive(&client->links, now);
-        int64_t timer = hf_timers_due(&client->timers), links = hf_links_due(&client->links);
-        sleep_until(client, &set, timer < links ? timer : links);
+        due = hf_earlier(hf_timers_due(&client->timers), hf_links_due(&client->links));
+        sleep_until(client, &set, due);
     }
     hf_client_unlock(client);
     free(set.fds);

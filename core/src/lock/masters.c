@@ -72,8 +72,8 @@ int64_t hf_master_silent_at(const hf_client *client, size_t at) {
     const hf_master *master = &client->quorum->masters[at];
     if (master->calls.first == NULL)
         return HF_NO_DEADLINE;
-    return hf_after(HF_OF(hf_call, item, master->calls.first)->sent_at,
-                    hf_master_patience_ms(master));
+    int64_t sent_at = HF_OF(hf_call, item, master->calls.first)->sent_at;
+    return hf_after(hf_later(sent_at, client->quorum->still_at), hf_master_patience_ms(master));
 }
 
 bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now) {

@@ -79,6 +79,7 @@ struct hf_quorum {
     bool some_fail, most_fail; /* to renew: as was announced last */
     hf_list ballots, rounds;
     hf_list lines;      /* calls that stand in line, or did */
+    int64_t still_at;   /* until then this process stood still: no silence of the masters */
     char warning[1200]; /* the answer of hf_client_warning() */
 };
 

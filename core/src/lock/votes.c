@@ -13,6 +13,8 @@
 /* A vote that a hold lacks is asked for after this, and then each time later. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
+/* A thread that wakes so late stood still, or its process did. */
+#define STILL_MS 50
 /* In the line of a master that misses it, the hold stands before all waiters. */
 #define FIRST_SCORE 1
 
@@ -387,19 +389,30 @@ static void lost(hf_client *client, size_t at, const hf_completion *completion) 
     }
 }
 
-void hf_votes_hear(hf_client *client) {
-    const struct hf_quorum *quorum = client->quorum;
+/* Return the time, and note whether this thread, which was to be here then, stood still. */
+static int64_t look_at_clock(struct hf_quorum *quorum, int64_t then) {
+    int64_t now = hf_now();
+    if (now >= hf_after(then, STILL_MS))
+        quorum->still_at = now;
+    return now;
+}
+
+int64_t hf_votes_hear(hf_client *client, int64_t due) {
+    struct hf_quorum *quorum = client->quorum;
+    int64_t now = look_at_clock(quorum, due);
     for (size_t i = 0; i < quorum->count; i++)
         for (;;) {
             hf_completion completion = {.size = sizeof completion};
             if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
                 completion.kind == HF_KIND_NONE)
                 break;
+            now = look_at_clock(quorum, now);
             if (completion.kind == HF_KIND_LOSS)
                 lost(client, i, &completion);
             else
                 hf_master_hear(client, i, &completion);
         }
+    return look_at_clock(quorum, now);
 }
 
 static void join_due(hf_timer *timer, int64_t now) {

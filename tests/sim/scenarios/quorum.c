@@ -2237,12 +2237,15 @@ static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     hf_lock_close(lock);
 }
 
+static int voter;
+
+/* It gives its vote, and hangs. */
 static void pause_voter(int which, const sim_bytes *words, size_t count) {
-    if (which != 1 || count < 2 || words[1].length != 40 ||
+    if (which != voter || count < 2 || words[1].length != 40 ||
         memcmp(words[1].bytes, hf_script_acquire.sha1, 40) != 0)
         return;
     servers_watch = NULL;
-    set_fault(1, PAUSED, true);
+    set_fault(voter, PAUSED, true);
 }
 
 /* The first has a fence ahead of the others', which they are to confirm. */
@@ -2253,6 +2256,7 @@ static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void *
     give_back(hold, HF_OK);
     assert_soon(is_free_everywhere());
     servers_command(0, text("SET {k}k:hf1:f %lld", (long long)(last_fence + 3600000000)));
+    voter = 1;
     servers_watch = pause_voter;
     set_fault(2, PAUSED, true);
     int64_t since = now_ms();
@@ -2266,6 +2270,188 @@ static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void *
     set_fault(1, PAUSED, false);
     give_back(w->hold, HF_OK);
     hf_lock_close(lock);
+}
+
+/* The first master takes 1.6 s for a vote, and may then take the whole time for the next. */
+static hf_hold *acquire_slowly(hf_lock *lock) {
+    set_fault(0, PAUSED, true);
+    hf_hold *hold = acquire(lock);
+    sleep_ms(1600);
+    set_fault(0, PAUSED, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    return hold;
+}
+
+/* H235: it stands in line at a master that has been slow, and hangs; and then another hangs, too.
+ */
+static void test_the_last_round_of_an_acquire_takes_the_time_to_connect_once(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
+    (void)state;
+    hf_hold *hold = acquire(anns);
+    for (int starts = 0; starts < 2; starts++) {
+        hf_hold *other = acquire_slowly(slow);
+        set_fault(0, PAUSED, true);
+        int64_t since = now_ms();
+        waiter *w = starts ? NULL : waiter_start(bens, 100);
+        if (starts)
+            assert_status(hf_lock_acquire_start(bens, NULL, 0, 100, NULL, 1), HF_OK);
+        sleep_ms(50);
+        set_fault(1, PAUSED, true);
+        if (starts)
+            assert_status(completion_within(ben, 10000).status, HF_ECONNECT);
+        else
+            waiter_join(w, HF_ECONNECT);
+        assert_in_range(now_ms() - since, 0, 2300);
+        set_fault(0, PAUSED, false);
+        set_fault(1, PAUSED, false);
+        give_back(other, HF_OK);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(slow);
+}
+
+static void go_on(void *process) { sim_resume(process); }
+
+/* Its threads go on in any order. */
+static void stand_still(int ms) {
+    sim_at(sim_now() + ms * SIM_MS, go_on, sim_self());
+    sim_pause(sim_self());
+    sleep_ms(ms);
+}
+
+/* The process stands still in the last round, or before it. */
+static void test_who_stands_still_after_its_time_asks_all_the_same(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    alarm(900);
+    for (int n = 0; n < 16; n++) {
+        hf_hold *other = acquire_slowly(slow);
+        set_fault(0, PAUSED, true);
+        waiter *w = waiter_start(bens, 100);
+        sleep_ms(150); /* it hopes for that master's word */
+        set_fault(0, PAUSED, false);
+        stand_still(2500);
+        waiter_join(w, HF_ETIMEOUT);
+        give_back(other, HF_OK);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(slow);
+}
+
+/* H236: masters that owe another call an answer are not silent when the process stood still. */
+static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *others = lease_lock(ben, "other", 20000, HF_OFF);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    alarm(900);
+    assert_true(hf_client_fd(ben) >= 0);
+    for (int n = 0; n < 16; n++) {
+        waiter *w = waiter_start(bens, 100);
+        sleep_ms(90);
+        assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
+        usleep((useconds_t)(40 + 8 * n)); /* it is sent, and not answered yet */
+        stand_still(5000);
+        waiter_join(w, HF_ETIMEOUT);
+        hf_completion done = completion_within(ben, 10000);
+        assert_status(done.status, HF_OK);
+        give_back(done.hold, HF_OK);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(others);
+}
+
+/* H237: a slow master decides, with a greater fence; and then the first hangs, which is to confirm
+ * it. */
+static void test_a_try_takes_the_time_to_connect_once(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    assert_soon(is_free_everywhere());
+    servers_command(1, text("SET {k}k:hf1:f %lld", (long long)(last_fence + 3600000000)));
+    set_fault(1, PAUSED, true);
+    set_fault(2, CUT, true);
+    voter = 0;
+    servers_watch = pause_voter;
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    sleep_ms(1200);
+    set_fault(1, PAUSED, false);
+    assert_status(completion_within(ann, 10000).status, HF_ECONNECT);
+    assert_null(servers_watch);
+    assert_in_range(now_ms() - since, 1900, 2300);
+    set_fault(0, PAUSED, false);
+    set_fault(2, CUT, false);
+    assert_given_back();
+    hf_lock_close(lock);
+}
+
+/* A round is under way when the time is up, and one master hangs: what the others say counts. */
+static void test_a_round_that_is_under_way_when_the_time_is_up_is_the_last(void **state) {
+    hf_client *cat = open_with(servers_url(MASTERS), 200, 2000);
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *cats = lease_lock(cat, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    for (int ms = 760; ms < 1000; ms += 10) {
+        waiter *w = waiter_start(cats, ms);
+        sleep_ms(ms - 40);
+        set_faults(PAUSED, true);
+        sleep_ms(41);
+        set_fault(1, PAUSED, false);
+        set_fault(2, PAUSED, false);
+        waiter_join(w, HF_ETIMEOUT);
+        set_fault(0, PAUSED, false);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(cats);
+    hf_client_close(cat);
+}
+
+/* Votes that join by a place in line, one after the other, last longer than it. */
+static void test_a_hold_that_is_not_renewed_ends_with_its_lease(void **state) {
+    hf_client *first = open_at(text("redis://10.0.0.%d:6379", servers_host(0)));
+    hf_client *last = open_at(text("redis://10.0.0.%d:6379", servers_host(2)));
+    hf_lock *firsts = lease_lock(first, "k", 60000, HF_OFF);
+    hf_lock *lasts = lease_lock(last, "k", 60000, HF_OFF);
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_OFF);
+    hf_hold *other;
+    (void)state;
+    assert_status(hf_lock_acquire(lasts, 0, &other), HF_OK);
+    hf_hold *hold = acquire(lock);
+    int64_t ends_at = now_ms() + 20000;
+    sleep_ms(12000);
+    give_back(other, HF_OK);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    servers_command(0, "DEL k");
+    assert_status(hf_lock_acquire(firsts, 0, &other), HF_OK);
+    assert_status(hf_hold_check(hold), HF_OK);
+    sleep_ms(1000);
+    give_back(other, HF_OK);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    sleep_ms((int)(ends_at - now_ms()) - 100);
+    for (size_t i = 0, main = sim_threads(sim_self()) - 1; i < main; i++)
+        sim_stun(sim_self(), i, SIM_S);
+    sleep_ms(100);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    hf_hold_close(hold); /* H238: no thread has seen that it is over */
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(ann, &stats), HF_OK);
+    assert_int_equal(stats.lost_expired, 1);
+    hf_lock_close(firsts);
+    hf_lock_close(lasts);
+    hf_lock_close(lock);
+    hf_client_close(first);
+    hf_client_close(last);
 }
 
 static hf_stats stats_of(hf_client *client) {
@@ -2396,6 +2582,12 @@ int main(int count, char **words) {
         TEST(test_who_is_let_in_at_once_keeps_its_place),
         TEST(test_a_vote_is_asked_for_again_though_others_do_not_answer),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
+        TEST(test_the_last_round_of_an_acquire_takes_the_time_to_connect_once),
+        TEST(test_who_stands_still_after_its_time_asks_all_the_same),
+        TEST(test_who_stands_still_until_its_time_is_up_hears_the_masters),
+        TEST(test_a_try_takes_the_time_to_connect_once),
+        TEST(test_a_round_that_is_under_way_when_the_time_is_up_is_the_last),
+        TEST(test_a_hold_that_is_not_renewed_ends_with_its_lease),
     };
     return RUN_TESTS(tests, count, words);
 }
