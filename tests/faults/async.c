@@ -248,6 +248,33 @@ static void test_without_the_right_to_subscribe_started_acquires_work_too(void *
     TELL("ACL DELUSER poller");
 }
 
+/* H244: what nests would wait for itself behind another wait of its client. */
+static void test_what_nests_is_asked_for_where_no_messages_come(void **state) {
+    (void)state;
+    TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
+    hf_client *poller = must_open(text("unix://poller:secret@%s", unix_url() + strlen("unix://")));
+    hf_lock *its = must_lock(poller, "k", NULL);
+    assert_true(hf_client_fd(poller) >= 0);
+    assert_status(hf_lock_acquire_start(its, "one", 3, 0, NULL, 1), HF_OK);
+    hf_hold *outer = completion_within(poller, 2000).hold;
+    assert_non_null(outer);
+    assert_status(hf_lock_acquire_start(its, "two", 3, HF_FOREVER, NULL, 2), HF_OK);
+    sleep_ms(100);
+    assert_status(hf_lock_acquire_start(its, "one", 3, 20000, NULL, 3), HF_OK);
+    hf_completion done = completion_within(poller, 5000);
+    assert_int_equal(done.op, 3);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+    give_back(outer, HF_OK);
+    done = completion_within(poller, 5000);
+    assert_int_equal(done.op, 2);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(its);
+    hf_client_close(poller);
+    TELL("ACL DELUSER poller");
+}
+
 /* ---------------------------------------------------------------- Cancel */
 
 static void test_a_cancelled_acquire_leaves_nothing_behind(void **state) {
@@ -873,6 +900,7 @@ int main(int count, char **words) {
         TEST(test_a_started_acquire_that_times_out_leaves_nothing_behind),
         TEST(test_a_started_timeout_that_races_the_release_leaves_nothing_behind),
         TEST(test_without_the_right_to_subscribe_started_acquires_work_too),
+        TEST(test_what_nests_is_asked_for_where_no_messages_come),
         TEST(test_a_cancelled_acquire_leaves_nothing_behind),
         TEST(test_a_cancel_that_races_the_grant_leaves_nothing_behind),
         TEST(test_what_is_cancelled_at_once_was_never_there),

@@ -241,14 +241,15 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
     if (mine.state == HF_STANDS_HELD) {
         if (hf_op_take_locked(op, mine.fence, sent_at,
                               hf_validity_deadline(&op->hold->validity, sent_at, mine.remaining_ms),
-                              mine.remaining_ms != op->hold->validity.lease_ms))
+                              true))
             return;
         HF_MARK("H17"); /* not long enough to be told */
+        op->score = 0;
     } else {
         hf_op_left_locked(op);
     }
     const char *owner = hf_reply_holder(reply, &length, &kept);
-    if (owner == NULL && mine.state != HF_STANDS_HELD) {
+    if (owner == NULL) {
         HF_MARK("H196");
         ask_once_more(op);
         return;

@@ -35,6 +35,8 @@ static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t re
         if (hf_renewal_learns_many_locked(hold, left_ms))
             continue;
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
+        if (left_ms == HF_RENEWAL_REFUSED)
+            return hf_hold_explain_refused(hold);
         hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
         return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* the answer to WAIT */
     }

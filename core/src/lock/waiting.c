@@ -616,14 +616,15 @@ static void changed(hf_links *links, hf_channel *channel) {
     }
 }
 
-/* What has no place in the queue yet does not wait for a server for ever. */
+/* What has never been answered does not wait for a server for ever. The queue asks for what was,
+ * also where no subscription can be made. */
 static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopeless) {
     int64_t patience_ms = links->transport->connect_ms;
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
         hf_op *op = HF_OP_AT(place);
         bool has_time = op->until != HF_NO_DEADLINE || now < hf_after(op->since, patience_ms);
-        if (op->score > 0 || op->asking > 0 || (has_time && !hopeless))
+        if (op->score > 0 || op->asking > 0 || op->answered || (has_time && !hopeless))
             continue;
         hf_op_fail_locked(op, hf_link_explain(links, op->link));
     }
@@ -665,7 +666,8 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
         /* Without memory the place is skipped, because no thread listens. */
         hf_task *task = hf_task_new(sizeof *task, NULL, NULL, NULL);
         if (task != NULL) {
-            hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence, true);
+            hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence,
+                               op->hold->out > 0);
             hf_list_add_last(tasks, &task->item);
         }
         if (op->started)

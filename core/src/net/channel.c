@@ -63,6 +63,7 @@ static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *
     hf_channel *channel = name->failed ? NULL : calloc(1, sizeof *channel + name->length + 1);
     if (channel == NULL)
         return NULL;
+    channel->epoch = 1; /* 0: an op that has not asked */
     channel->length = name->length;
     memcpy(channel->name, name->data, name->length);
     hf_index_add(&links->channels, &channel->by_name, hf_hash(0, name->data, name->length));

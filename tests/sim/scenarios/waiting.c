@@ -122,6 +122,61 @@ static void test_an_outage_before_what_was_started_has_a_place_is_not_told_as_he
     give_back(hold, HF_OK);
 }
 
+/* H245: the server answers requests, and lets no subscription in. */
+static void test_a_wait_without_a_limit_outlasts_a_subscription_that_fails(void **state) {
+    (void)state;
+    for (int starts = 0; starts < 2; starts++) {
+        end_subscription();
+        waiter *w = starts ? NULL : waiter_start(lock, HF_FOREVER);
+        if (starts)
+            assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+        sleep_ms(6000);
+        give_back(hold, HF_OK);
+        if (starts) {
+            hf_completion done = completion_within(client, 1000);
+            assert_status(done.status, HF_OK);
+            give_back(done.hold, HF_OK);
+        } else {
+            assert_had_within(w, now_ms(), 1000);
+        }
+        servers_limit(0, 0);
+        hold = held(theirs);
+    }
+    give_back(hold, HF_OK);
+}
+
+/* H246: no copy of its request is under way. */
+static void test_a_close_buries_no_waiter_that_was_answered(void **state) {
+    (void)state;
+    hf_client *brief = open_client();
+    hf_lock *briefs = lease_lock(brief, "k", 60000, HF_OFF);
+    assert_true(hf_client_fd(brief) >= 0);
+    assert_status(hf_lock_acquire_start(briefs, NULL, 0, 60000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    hf_lock_close(briefs);
+    hf_client_close(brief);
+    assert_int_equal(queued("k"), 0);
+    assert_int_equal(NUMBER("EVAL %s 0", "return #redis.call('KEYS', '*:hf1:d')"), 0);
+    give_back(hold, HF_OK);
+}
+
+/* H247: no replica was asked. */
+static void test_a_claim_that_is_refused_is_not_told_as_too_few_replicas(void **state) {
+    (void)state;
+    TELL("ACL SETUSER poor on >secret ~* &* +@all -pexpireat");
+    hf_client *poor = open_at(text("unix://poor:secret@%s", unix_url() + strlen("unix://")));
+    hf_lock *its = open_lock(poor, "k", NULL, OPTIONS(.lease_ms = 60000, .replicas = 1));
+    waiter *w = waiter_start(its, 20000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_ESERVER);
+    if (strstr(w->why, "permission") == NULL)
+        fail_msg("it is told: %s", w->why);
+    hf_lock_close(its);
+    hf_client_close(poor);
+    TELL("ACL DELUSER poor");
+}
+
 /* H196: it is free soon after they asked first, and no message can say so. */
 static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **state) {
     (void)state;
@@ -739,6 +794,9 @@ int main(int count, char **words) {
         TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
         TEST(test_an_outage_before_a_place_is_not_told_as_held),
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
+        TEST(test_a_wait_without_a_limit_outlasts_a_subscription_that_fails),
+        TEST(test_a_close_buries_no_waiter_that_was_answered),
+        TEST(test_a_claim_that_is_refused_is_not_told_as_too_few_replicas),
         TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
         TEST(test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may),
         TEST(test_no_memory_to_ask_in_the_end_is_not_told_as_held),
