@@ -259,7 +259,8 @@ static void test_what_nests_is_asked_for_where_no_messages_come(void **state) {
     hf_hold *outer = completion_within(poller, 2000).hold;
     assert_non_null(outer);
     assert_status(hf_lock_acquire_start(its, "two", 3, HF_FOREVER, NULL, 2), HF_OK);
-    sleep_ms(100);
+    hf_stats stats = {.size = sizeof stats};
+    assert_soon(hf_client_stats(poller, &stats) == HF_OK && stats.waiting == 1);
     assert_status(hf_lock_acquire_start(its, "one", 3, 20000, NULL, 3), HF_OK);
     hf_completion done = completion_within(poller, 5000);
     assert_int_equal(done.op, 3);

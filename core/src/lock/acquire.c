@@ -226,7 +226,7 @@ static void ask_once_more(hf_op *op) {
  * lock; or it asks once more, because no owner of ours has it. */
 static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *link,
                                    int64_t sent_at) {
-    char holder[HF_QUOTED_MAX] = "";
+    char holder[HF_QUOTED_MAX];
     hf_standing mine;
     hf_look look;
     size_t length;
@@ -244,7 +244,7 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
                               true))
             return;
         HF_MARK("H17"); /* not long enough to be told */
-        op->score = 0;
+        op->score = 0;  /* the grant has taken its place: it tries only */
     } else {
         hf_op_left_locked(op);
     }
@@ -254,8 +254,7 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
         ask_once_more(op);
         return;
     }
-    if (owner != NULL)
-        hf_owner_quote(owner, length, holder, sizeof holder);
+    hf_owner_quote(owner, length, holder, sizeof holder);
     hf_op_fail_locked(op,
                       kept ? explain_kept(op, holder, look.ttl_ms) : explain_timeout(op, holder));
 }

@@ -34,8 +34,7 @@
 #define NOBODY_MS 100
 /* A master that was down is the first in line again when it has answered for this long. */
 #define UP_MS 10000
-/* A call to a master that hangs has ended by itself, and has told why, this long before an acquire
- * gives up. */
+/* An acquire gives up later than a call to a master that hangs, which tells why. */
 #define REASON_MS 50
 
 static size_t majority_of(const struct hf_ballot *ballot) {
@@ -93,12 +92,13 @@ static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explaine
 
 static void step(struct hf_ballot *ballot);
 
-/* Beyond its time it waits for masters, which may have answered while the process stood still. */
+/* Return when the acquire, or its time, ends. Beyond its time it waits for masters, which may have
+ * answered while the process stood still. */
 static int64_t end_of(const struct hf_ballot *ballot) {
-    int64_t still_at = ballot->client->quorum->still_at;
     if (ballot->time == HF_IN_TIME && ballot->op->timeout_ms != 0)
         return ballot->ends_at;
-    return hf_later(ballot->ends_at, hf_after(still_at, ballot->client->transport->connect_ms / 2));
+    return hf_later(ballot->ends_at, hf_after(ballot->client->quorum->still_at,
+                                              ballot->client->transport->connect_ms / 2));
 }
 
 static void wake_at(struct hf_ballot *ballot, int64_t due) {
@@ -173,7 +173,7 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
-/* Too few masters have said whether others have the lock. */
+/* End the acquire: too few masters have said whether others have the lock. */
 static void end_unanswered(struct hf_ballot *ballot) {
     bool lacks = ballot->lacks && ballot->reached < majority_of(ballot);
     end_ballot(ballot,
@@ -192,23 +192,29 @@ static void time_is_up(struct hf_ballot *ballot) {
     end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, ballot->why != NULL);
 }
 
-/* By when the masters must have answered that are asked from now on. */
+/* Return by when masters must have answered that are asked from now on. */
 static int64_t patience(const struct hf_ballot *ballot) {
     return hf_after(hf_client_patience(ballot->client), REASON_MS);
 }
 
-/* The time is up, and the call may last for the time to connect beyond that. */
-static void leave_time(struct hf_ballot *ballot) {
+/* Go on to that part of the time to connect, by which a call may outlast its time. */
+static void go_beyond_time(struct hf_ballot *ballot, int part) {
     if (ballot->time == HF_IN_TIME)
         ballot->ends_at = patience(ballot);
-    ballot->time = HF_LATE;
+    ballot->time = part;
+}
+
+static bool is_refused(const struct hf_ballot *ballot) {
+    bool refused = false;
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++)
+        refused = refused || ballot->votes[i].refuses;
+    return refused;
 }
 
 /* The time is up: only a majority's word shows that others kept the lock. */
 static void ask_at_last(struct hf_ballot *ballot) {
     hf_call_abandon(&ballot->line);
-    leave_time(ballot);
-    ballot->time = HF_LAST;
+    go_beyond_time(ballot, HF_LAST);
     if (ballot->asks)
         step(ballot);
     else if (can_spare_silent(ballot, hf_now(), true))
@@ -245,7 +251,7 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     bool first = ballot->votes[ballot->office].hold != NULL, tries = ballot->op->timeout_ms == 0;
     bool again = first && ballot->reached >= majority_of(ballot) && may_try_again(ballot);
     ballot->asks = false;
-    if (ballot->time != HF_IN_TIME || hf_masters_refuse(ballot->client) || (tries && !again)) {
+    if (ballot->time == HF_LAST || hf_masters_refuse(ballot->client) || (tries && !again)) {
         time_is_up(ballot);
     } else if (tries) {
         pause_for(ballot, INT64_C(1) << ballot->rounds);
@@ -367,7 +373,10 @@ static void ballot_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
     bool over = now >= end_of(ballot);
     if (over && (ballot->time == HF_LAST || ballot->op->timeout_ms == 0)) {
-        end_unanswered(ballot);
+        if (is_refused(ballot))
+            time_is_up(ballot);
+        else /* votes that are not confirmed show no other holder */
+            end_unanswered(ballot);
         return;
     }
     if (over || ballot->time == HF_LATE) {
@@ -381,7 +390,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
             int64_t half_ms = ballot->client->transport->connect_ms / 2;
             int64_t ms = hf_earlier(hf_master_patience_ms(master), half_ms);
-            leave_time(ballot);
+            go_beyond_time(ballot, HF_LATE);
             wake_at(ballot, down ? now : hf_after(now, ms));
             return;
         }

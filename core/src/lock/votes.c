@@ -13,8 +13,8 @@
 /* A vote that a hold lacks is asked for after this, and then each time later. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
-/* A thread that wakes so late stood still, or its process did. */
-#define STILL_MS 50
+/* A thread that wakes later than this stood still. Much less than the silence of a master. */
+#define STILL_MS 10
 /* In the line of a master that misses it, the hold stands before all waiters. */
 #define FIRST_SCORE 1
 

@@ -37,7 +37,7 @@ struct hf_ballot {
         HF_LATE, /* the time is up, and the line is left just now */
         HF_LAST  /* and this is the last round */
     } time;
-    int64_t ends_at; /* its time, and then the time to leave the line and ask at last */
+    int64_t ends_at; /* its time; then, or for a try, the time that the masters have */
     hf_call *line;
     hf_error *why;      /* its master's last word: who has the lock; NULL: it has said none */
     int64_t recheck_at; /* in line, all masters are tried again then */
@@ -88,9 +88,8 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline);
 /* The op's hold nests in a hold of the same owner: another handle of the same ballot. A longer
  * lease of its own is asked for in the background. */
 bool hf_votes_nest(hf_op *op);
-/* Read the completions of the masters' clients. due: when this thread was to wake. Returns the
- * time.
- */
+/* Read the completions of the masters' clients. due: when this thread was to wake. Return the
+ * time. */
 int64_t hf_votes_hear(hf_client *client, int64_t due);
 /* The client is closed. What is held is the masters' clients' to release: their close does, or
  * leaves it. */

@@ -616,7 +616,7 @@ static void changed(hf_links *links, hf_channel *channel) {
     }
 }
 
-/* What has never been answered does not wait for a server for ever. The queue asks for what was,
+/* An op that was never answered does not wait for a server for ever. The queue asks for the others,
  * also where no subscription can be made. */
 static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopeless) {
     int64_t patience_ms = links->transport->connect_ms;

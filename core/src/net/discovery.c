@@ -250,7 +250,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
         discovery->port = port;
         if (other)
-            note_change(discovery); /* at last: a thread may see that at once */
+            note_change(discovery); /* at last: other threads see the change at once */
     }
     connection->version = discovery->change;
     return HF_OK;

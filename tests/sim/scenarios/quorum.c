@@ -2322,6 +2322,50 @@ static void stand_still(int ms) {
     sleep_ms(ms);
 }
 
+/* They are far away: the last round has time for their answers, though the line was left late. */
+static void test_the_last_round_of_an_acquire_has_half_of_the_time(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
+    int64_t latency_ns = sim_set.latency_ns;
+    (void)state;
+    hf_hold *hold = acquire(anns), *other = acquire_slowly(slow);
+    set_fault(0, PAUSED, true);
+    waiter *w = waiter_start(bens, 100);
+    sleep_ms(50);
+    sim_set.latency_ns = 50 * SIM_MS;
+    waiter_join(w, HF_ETIMEOUT);
+    sim_set.latency_ns = latency_ns;
+    set_fault(0, PAUSED, false);
+    sleep_ms(1000);
+    give_back(other, HF_OK);
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(slow);
+}
+
+/* A majority says, within the time, that others have the lock; a third does not answer. */
+static void
+test_what_others_have_is_no_outage_though_a_vote_and_a_silent_master_are_left(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_OFF), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
+    (void)state;
+    hf_hold *hold = acquire(anns), *other = acquire_slowly(slow);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_fault(0, PAUSED, true);
+    waiter *w = waiter_start(bens, 100);
+    sleep_ms(500);
+    servers_command(2, "DEL k");
+    waiter_join(w, HF_ETIMEOUT);
+    set_fault(0, PAUSED, false);
+    give_back(other, HF_OK);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_lock_close(slow);
+}
+
 /* The process stands still in the last round, or before it. */
 static void test_who_stands_still_after_its_time_asks_all_the_same(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
@@ -2355,10 +2399,11 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
     assert_true(hf_client_fd(ben) >= 0);
     for (int n = 0; n < 16; n++) {
         waiter *w = waiter_start(bens, 100);
-        sleep_ms(90);
+        bool long_ago = n % 2 == 0;
+        sleep_ms(long_ago ? 50 : 90);
         assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
         usleep((useconds_t)(40 + 8 * n)); /* it is sent, and not answered yet */
-        stand_still(5000);
+        stand_still(long_ago ? 80 : 5000);
         waiter_join(w, HF_ETIMEOUT);
         hf_completion done = completion_within(ben, 10000);
         assert_status(done.status, HF_OK);
@@ -2583,6 +2628,8 @@ int main(int count, char **words) {
         TEST(test_a_vote_is_asked_for_again_though_others_do_not_answer),
         TEST(test_a_master_that_hangs_before_it_confirms_is_not_waited_for),
         TEST(test_the_last_round_of_an_acquire_takes_the_time_to_connect_once),
+        TEST(test_the_last_round_of_an_acquire_has_half_of_the_time),
+        TEST(test_what_others_have_is_no_outage_though_a_vote_and_a_silent_master_are_left),
         TEST(test_who_stands_still_after_its_time_asks_all_the_same),
         TEST(test_who_stands_still_until_its_time_is_up_hears_the_masters),
         TEST(test_a_try_takes_the_time_to_connect_once),

@@ -145,6 +145,22 @@ static void test_a_wait_without_a_limit_outlasts_a_subscription_that_fails(void 
     give_back(hold, HF_OK);
 }
 
+static void test_a_wait_that_was_answered_outlasts_a_changed_password(void **state) {
+    (void)state;
+    TELL("ACL SETUSER brief on >one ~* &* +@all");
+    hf_client *brief = open_at(text("unix://brief:one@%s", unix_url() + strlen("unix://")));
+    hf_lock *its = lease_lock(brief, "k", 60000, HF_OFF);
+    assert_status(hf_lock_acquire(its, 0, NULL), HF_EBUSY); /* its connection is there */
+    TELL("ACL SETUSER brief resetpass >two");
+    waiter *w = waiter_start(its, 10000);
+    sleep_ms(2000);
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 4000);
+    hf_lock_close(its);
+    hf_client_close(brief);
+    TELL("ACL DELUSER brief");
+}
+
 /* H246: no copy of its request is under way. */
 static void test_a_close_buries_no_waiter_that_was_answered(void **state) {
     (void)state;
@@ -795,6 +811,7 @@ int main(int count, char **words) {
         TEST(test_an_outage_before_a_place_is_not_told_as_held),
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
         TEST(test_a_wait_without_a_limit_outlasts_a_subscription_that_fails),
+        TEST(test_a_wait_that_was_answered_outlasts_a_changed_password),
         TEST(test_a_close_buries_no_waiter_that_was_answered),
         TEST(test_a_claim_that_is_refused_is_not_told_as_too_few_replicas),
         TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
