@@ -262,7 +262,9 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
             while (more-- > 0)
                 requests[count++] = &last[made++];
         }
-        hf_flush(client->transport, requests, count, deadline);
+        bool all = task == NULL && hold == NULL;
+        hf_flush(client->transport, requests, count,
+                 all ? deadline : hf_flush_share(client->transport, deadline));
         while (made > 0)
             hf_request_free(&last[--made]);
     }
