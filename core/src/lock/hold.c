@@ -403,6 +403,8 @@ void hf_hold_give_up_locked(hf_hold *hold) {
 }
 
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+    if (hf_client_inherited(hold->client)) /* since its acquire: by a handler */
+        return;
     hf_error error = *hf_error_last();
     if (answers) {
         operation mine = {RELEASE_OF(hold), .unknown = true, .deadline = deadline};

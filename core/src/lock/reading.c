@@ -79,6 +79,12 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
     hf_client_unlock(client);
     hf_status status = hf_client_listen(client, listens);
     hf_client_lock(client);
+    if (status == HF_EFORKED) { /* all that it waits with is its parent's */
+        op->done = true;
+        op->status = status;
+        op->ballot = NULL;
+        op->bell = NULL;
+    }
     return status;
 }
 

@@ -276,6 +276,77 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
     waitpid(pid, NULL, 0);
 }
 
+typedef struct leaving {
+    hf_hold *hold; /* of another client */
+    int calls, pause_ms;
+    pid_t child;
+} leaving;
+
+static void *leave_soon(void *argument) {
+    leaving *mine = argument;
+    sleep_ms(300);
+    give_back(mine->hold, HF_OK);
+    return NULL;
+}
+
+/* A signal's handler, which the wait runs: it forks, and raises in the child. */
+static int fork_once(void *context) {
+    leaving *mine = context;
+    if (++mine->calls != 2)
+        return 0;
+    sleep_ms(mine->pause_ms);
+    mine->child = fork();
+    if (mine->child == 0)
+        sleep_ms(600);
+    return mine->child == 0;
+}
+
+/* H240: what its parent had acquired, or is granted during the handler or afterwards, is its
+ * parent's. */
+static void test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent(void **state) {
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000), *other = open_client();
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF),
+            *locks[2] = {lease_lock(client, "a", 60000, HF_OFF),
+                         lease_lock(client, "k", 60000, HF_OFF)},
+            *busy = lease_lock(other, "b", 60000, HF_OFF),
+            *waited_for = lease_lock(client, "b", 60000, HF_OFF);
+    hf_hold *held_by_other = held(busy);
+    /* So the client's thread reads what arrives during a handler. */
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(waited_for, NULL, 0, 60000, NULL, 1), HF_OK);
+    for (int how = 0; how < 3; how++) {
+        size_t first = how > 0; /* of the locks */
+        leaving mine = {.hold = held(theirs), .pause_ms = how == 2 ? 500 : 0};
+        hf_hold *holds[2];
+        pthread_t thread;
+        int answer;
+        assert_status(hf_client_set_interrupt(client, fork_once, &mine), HF_OK);
+        assert_int_equal(pthread_create(&thread, NULL, leave_soon, &mine), 0);
+        hf_status status = first == 0 ? hf_lock_acquire_all(locks, 2, NULL, 0, 20000, NULL, holds)
+                                      : hf_lock_acquire(locks[1], 20000, &holds[1]);
+        if (mine.child == 0)
+            _exit(status == HF_EFORKED && strstr(hf_error_message(), "belongs to the parent") ? 0
+                                                                                              : 1);
+        assert_status(status, HF_OK);
+        pthread_join(thread, NULL);
+        waitpid(mine.child, &answer, 0);
+        assert_int_equal(answer, 0);
+        for (size_t i = first; i < 2; i++) {
+            assert_status(hf_hold_check(holds[i]), HF_OK);
+            give_back(holds[i], HF_OK);
+        }
+    }
+    hf_client_close(client);
+    give_back(held_by_other, HF_OK);
+    hf_lock_close(locks[0]);
+    hf_lock_close(locks[1]);
+    hf_lock_close(theirs);
+    hf_lock_close(busy);
+    hf_lock_close(waited_for);
+    hf_client_close(other);
+}
+
 /* Its request was made when no other waited: the close sends it as it is, and asks nothing after
  * it.
  */
@@ -446,6 +517,7 @@ int main(int count, char **words) {
         TEST(test_a_close_sends_no_acquire_that_was_given_up),
         TEST(test_a_close_ends_each_acquire_that_waits_for_replicas_once),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
+        TEST(test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
