@@ -118,10 +118,11 @@ static void read_channels(hf_op *op, hf_link *link) {
     client->reading = NULL;
 }
 
-/* How long the thread may sleep; 0: its time is up. */
+/* How long the thread may sleep; 0: its time is up. poll(2) does not count the time for which the
+ * machine is suspended, after which the thread sleeps on for at most that long. */
 static int64_t sleep_ms(int64_t until, bool listens) {
     int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
-    ms = hf_earlier(ms, 3600000);
+    ms = hf_earlier(ms, 10000);
     return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
 }
 
