@@ -139,7 +139,6 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     if (hold->terms.max_hold_ms > 0)
         hf_validity_end_by(&hold->validity, hf_after(began_at, hold->terms.max_hold_ms));
     hold->reached = -1;
-    hold->pushed = hold->waited = false;
     hold->stray = true;
     hold->state = HF_STATE_HELD;
 }
