@@ -570,6 +570,24 @@ static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(voi
     hf_lock_close(lock);
 }
 
+/* H208: the hold around it was released before it. */
+static void test_the_next_grant_ends_what_nested_in_a_hold_that_was_released(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(ann, "k", 60000, HF_OFF);
+    hf_hold *outer = held(lock), *nested = held(lock), *inmost = held(lock);
+    give_back(outer, HF_OK);
+    TELL("DEL k");
+    hf_hold *next = held(lock);
+    assert_true(hf_hold_fence(next) > hf_hold_fence(nested));
+    assert_int_equal(hf_hold_cause(nested), HF_CAUSE_GONE);
+    assert_int_equal(hf_hold_cause(inmost), HF_CAUSE_GONE);
+    assert_int_equal(hf_hold_state(next), HF_STATE_HELD);
+    give_back(next, HF_OK);
+    hf_hold_close(nested);
+    hf_hold_close(inmost);
+    hf_lock_close(lock);
+}
+
 /* No timer sees that a lease is over, if it is not renewed and nothing waits for losses. */
 static void test_what_is_over_when_another_is_granted_is_told_as_that(void **state) {
     (void)state;
@@ -684,6 +702,7 @@ int main(int count, char **words) {
         TEST(test_a_release_that_fails_while_its_client_closes_is_made_all_the_same),
         TEST(test_a_closed_client_listens_no_more),
         TEST(test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it),
+        TEST(test_the_next_grant_ends_what_nested_in_a_hold_that_was_released),
         TEST(test_what_is_over_when_another_is_granted_is_told_as_that),
         TEST(test_the_next_grant_ends_what_was_told_by_a_message_and_lost),
         TEST(test_a_shared_hold_is_no_loss_of_what_was_downgraded),

@@ -159,9 +159,13 @@ hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *c
     return HF_OK;
 }
 
-hf_status hf_client_listen(const hf_client *client, bool *listens) {
+hf_status hf_client_listen(hf_client *client, bool *listens) {
     int answer = client->interrupt(client->interrupt_context);
     *listens = answer >= 0;
+    if (hf_client_inherited(client)) { /* the handler forked: another thread may have had it */
+        pthread_mutex_init(&client->mutex, NULL);
+        return hf_client_check(client);
+    }
     return answer > 0 ? hf_fail(HF_EINTR, "a signal ended the wait") : HF_OK;
 }
 
@@ -169,7 +173,7 @@ hf_status hf_client_explain_closed(void) {
     return hf_fail(HF_ECANCELED, "the client was closed during the wait");
 }
 
-hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible) {
+hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
     struct pollfd fds[2] = {{.fd = client->closing.fd, .events = POLLIN},
                             {.fd = hf_brake_fd(), .events = POLLIN}};
     bool listens = client->interrupt != NULL;

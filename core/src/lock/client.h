@@ -110,8 +110,9 @@ hf_status hf_client_call(const hf_client *client, hf_request *request, hf_answer
 /* HF_ECANCELED, with the message that the client was closed while a call waited. */
 hf_status hf_client_explain_closed(void);
 /* Sleep, without the mutex; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
-hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible);
-/* Let the language look for signals; HF_EINTR if one ends the wait. *listens: ask again. */
-hf_status hf_client_listen(const hf_client *client, bool *listens);
+hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible);
+/* Let the language look for signals, without the mutex; HF_EINTR if one ends the wait, HF_EFORKED
+ * in a child that a handler has forked. *listens: ask again. */
+hf_status hf_client_listen(hf_client *client, bool *listens);
 
 #endif

@@ -139,7 +139,6 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     if (hold->terms.max_hold_ms > 0)
         hf_validity_end_by(&hold->validity, hf_after(began_at, hold->terms.max_hold_ms));
     hold->reached = -1;
-    hold->pushed = hold->waited = false;
     hold->stray = true;
     hold->state = HF_STATE_HELD;
 }
@@ -501,9 +500,13 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
 
 void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
     hf_hold **newest = &client->table->floors[hold->names->hash % FLOORS].hold;
-    if (*newest == hold)
-        *newest = NULL;
     hf_index_remove(&client->table->stacks, &hold->stack);
+    if (*newest == hold) {
+        *newest = NULL;
+        HF_EACH_OF(at, &client->table->stacks, hold->stack.hash) /* what nests in it is left */
+        if (STACKED(at)->fence == hold->fence && STACKED(at)->terms.mode != HF_MODE_SHARED)
+            *newest = STACKED(at);
+    }
     if (hold->joined != NULL)
         hf_hold_part_locked(hold);
     hf_hold_fails_locked(hold, false);

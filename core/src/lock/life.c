@@ -23,7 +23,6 @@ void hf_op_left_locked(hf_op *op) {
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
     hold->out = 0;
     hold->stray = false;
-    op->asking = 0;
     op->score = 0;
 }
 

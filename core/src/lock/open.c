@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/simulated.h"
 #include "lock/ballot.h"
 #include "lock/completions.h"
 #include "lock/hold.h"
@@ -232,6 +233,10 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
             hf_hold_drop(hold); /* and is released with the others */
         else
             hf_list_add_last(ended, &hold->item);
+        if (hold->fence == 0) { /* the acquire of no caller, of which a copy may come */
+            HF_MARK("H241");
+            hold->out = 1;
+        }
         if (hold->state != HF_STATE_HELD)
             hold->keeps_until = 0; /* it has ended since */
     }
@@ -262,7 +267,9 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
             while (more-- > 0)
                 requests[count++] = &last[made++];
         }
-        hf_flush(client->transport, requests, count, deadline);
+        bool all = task == NULL && hold == NULL;
+        hf_flush(client->transport, requests, count,
+                 all ? deadline : hf_flush_share(client->transport, deadline));
         while (made > 0)
             hf_request_free(&last[--made]);
     }

@@ -79,6 +79,12 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
     hf_client_unlock(client);
     hf_status status = hf_client_listen(client, listens);
     hf_client_lock(client);
+    if (status == HF_EFORKED) { /* all that it waits with is its parent's */
+        op->done = true;
+        op->status = status;
+        op->ballot = NULL;
+        op->bell = NULL;
+    }
     return status;
 }
 
@@ -112,10 +118,11 @@ static void read_channels(hf_op *op, hf_link *link) {
     client->reading = NULL;
 }
 
-/* How long the thread may sleep; 0: its time is up. */
+/* How long the thread may sleep; 0: its time is up. poll(2) does not count the time for which the
+ * machine is suspended, after which the thread sleeps on for at most that long. */
 static int64_t sleep_ms(int64_t until, bool listens) {
     int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
-    ms = hf_earlier(ms, 3600000);
+    ms = hf_earlier(ms, 10000);
     return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
 }
 

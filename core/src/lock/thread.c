@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* The client is closed, and so no thread is started any more. */
-static bool is_over(const hf_client *client) {
+bool hf_thread_is_over_locked(const hf_client *client) {
     return client->swept || (client->stop && !client->started);
 }
 
 hf_status hf_thread_start_locked(hf_client *client) {
-    if (is_over(client))
+    if (hf_thread_is_over_locked(client))
         return hf_fail(HF_ECLOSED, "the client is closed");
     if (client->started) /* or just ended: the closing thread does the rest of its work */
         return HF_OK;
@@ -36,7 +35,8 @@ void hf_thread_wake_locked(hf_client *client) {
 void hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
     hf_timer_set(&client->timers, timer, due); /* also for when there is a thread */
     /* Without a message: its caller may be about to answer with one. */
-    if (!is_over(client) && hf_thread_start_locked(client) == HF_OK && due < client->sleeps_until)
+    if (!hf_thread_is_over_locked(client) && hf_thread_start_locked(client) == HF_OK &&
+        due < client->sleeps_until)
         hf_thread_wake_locked(client);
 }
 

@@ -7,6 +7,8 @@
 
 /* HF_ENOMEM if no thread can be had; HF_ECLOSED. */
 hf_status hf_thread_start_locked(hf_client *client);
+/* The client is closed, and so no thread is started any more. */
+bool hf_thread_is_over_locked(const hf_client *client);
 /* End it. Without the mutex. */
 void hf_thread_end(hf_client *client);
 void hf_thread_wake_locked(hf_client *client);

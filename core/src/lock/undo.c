@@ -167,7 +167,11 @@ static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
 
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
     hf_client *client = hold->client;
-    hf_task *task = client->swept ? NULL : new_task(client, hold->names, undone);
+    if (hf_thread_is_over_locked(client)) { /* a close without the request would say less */
+        HF_MARK("H242");
+        return false;
+    }
+    hf_task *task = new_task(client, hold->names, undone);
     if (task == NULL)
         return hf_undo_locked(hold);
     task->insists_if_forbidden = true;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/simulated.h"
 #include "net/pool.h"
 
 /* How often a request without an answer is sent by itself. */
@@ -56,6 +57,11 @@ static bool is_final(hf_transport *transport, int node, const redisReply *reply)
     return after == HF_AFTER_FAIL;
 }
 
+int64_t hf_flush_share(const hf_transport *transport, int64_t deadline) {
+    int64_t left = hf_later(deadline - hf_now(), 0);
+    return hf_discovery_clustered(transport->discovery) ? deadline - left / 2 : deadline;
+}
+
 /* Send all requests that the node serves, from the first on, in one write. */
 static void flush_together(hf_transport *transport, hf_request *const *requests, size_t first,
                            size_t count, progress *all, int64_t deadline) {
@@ -69,6 +75,10 @@ static void flush_together(hf_transport *transport, hf_request *const *requests,
         all[i] = TRIED;
         which[found] = i;
         together[found++] = requests[i];
+    }
+    if (found < count) { /* others are of other nodes */
+        HF_MARK("H239");
+        deadline = hf_flush_share(transport, deadline);
     }
     hf_ask_many(transport, node, together, found, true, deadline, replies);
     for (size_t i = 0; i < found; i++)

@@ -20,5 +20,8 @@ hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const
  * without a valid answer is sent again by itself, twice at most. */
 #define HF_FLUSH_MAX 50
 void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count, int64_t deadline);
+/* The deadline of what others follow: in a cluster half of the time is theirs, because a node that
+ * hangs takes all that it is given. */
+int64_t hf_flush_share(const hf_transport *transport, int64_t deadline);
 
 #endif

@@ -276,6 +276,77 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
     waitpid(pid, NULL, 0);
 }
 
+typedef struct leaving {
+    hf_hold *hold; /* of another client */
+    int calls, pause_ms;
+    pid_t child;
+} leaving;
+
+static void *leave_soon(void *argument) {
+    leaving *mine = argument;
+    sleep_ms(300);
+    give_back(mine->hold, HF_OK);
+    return NULL;
+}
+
+/* A signal's handler, which the wait runs: it forks, and raises in the child. */
+static int fork_once(void *context) {
+    leaving *mine = context;
+    if (++mine->calls != 2)
+        return 0;
+    sleep_ms(mine->pause_ms);
+    mine->child = fork();
+    if (mine->child == 0)
+        sleep_ms(600);
+    return mine->child == 0;
+}
+
+/* H240: what its parent had acquired, or is granted during the handler or afterwards, is its
+ * parent's. */
+static void test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent(void **state) {
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000), *other = open_client();
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF),
+            *locks[2] = {lease_lock(client, "a", 60000, HF_OFF),
+                         lease_lock(client, "k", 60000, HF_OFF)},
+            *busy = lease_lock(other, "b", 60000, HF_OFF),
+            *waited_for = lease_lock(client, "b", 60000, HF_OFF);
+    hf_hold *held_by_other = held(busy);
+    /* So the client's thread reads what arrives during a handler. */
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(waited_for, NULL, 0, 60000, NULL, 1), HF_OK);
+    for (int how = 0; how < 3; how++) {
+        size_t first = how > 0; /* of the locks */
+        leaving mine = {.hold = held(theirs), .pause_ms = how == 2 ? 500 : 0};
+        hf_hold *holds[2];
+        pthread_t thread;
+        int answer;
+        assert_status(hf_client_set_interrupt(client, fork_once, &mine), HF_OK);
+        assert_int_equal(pthread_create(&thread, NULL, leave_soon, &mine), 0);
+        hf_status status = first == 0 ? hf_lock_acquire_all(locks, 2, NULL, 0, 20000, NULL, holds)
+                                      : hf_lock_acquire(locks[1], 20000, &holds[1]);
+        if (mine.child == 0)
+            _exit(status == HF_EFORKED && strstr(hf_error_message(), "belongs to the parent") ? 0
+                                                                                              : 1);
+        assert_status(status, HF_OK);
+        pthread_join(thread, NULL);
+        waitpid(mine.child, &answer, 0);
+        assert_int_equal(answer, 0);
+        for (size_t i = first; i < 2; i++) {
+            assert_status(hf_hold_check(holds[i]), HF_OK);
+            give_back(holds[i], HF_OK);
+        }
+    }
+    hf_client_close(client);
+    give_back(held_by_other, HF_OK);
+    hf_lock_close(locks[0]);
+    hf_lock_close(locks[1]);
+    hf_lock_close(theirs);
+    hf_lock_close(busy);
+    hf_lock_close(waited_for);
+    hf_client_close(other);
+}
+
 /* Its request was made when no other waited: the close sends it as it is, and asks nothing after
  * it.
  */
@@ -387,6 +458,33 @@ static void test_a_close_keeps_what_is_being_kept(void **state) {
     keep_and_close(60000);
 }
 
+/* H243: the hold has its old lease on the server, which reads its data and is back before that
+ * ends. */
+static void test_a_keep_that_failed_outlives_its_handle(void **state) {
+    (void)state;
+    for (int closes = 0; closes < 2; closes++) {
+        hf_client *client = open_with(tcp_url(), 500, 500);
+        warm_up(client);
+        hf_lock *lock = lease_lock(client, "k", 10000, HF_ON);
+        hf_hold *hold = held(lock);
+        servers_refuse(0, SIM_LOADING, "LOADING it reads its data", -1);
+        assert_status(hf_hold_keep(hold, 60000), HF_ESERVER);
+        hf_hold_close(hold);
+        sleep_ms(1000);
+        servers_refuse(0, SIM_LOADING, NULL, 0);
+        if (closes)
+            hf_client_close(client);
+        else
+            sleep_ms(2000);
+        assert_in_range(NUMBER("PTTL k"), 50000, 60000);
+        hf_lock_close(lock);
+        if (!closes)
+            hf_client_close(client);
+        assert_in_range(NUMBER("PTTL k"), 50000, 60000);
+        TELL("DEL k");
+    }
+}
+
 typedef struct handing {
     hf_hold *hold;
     hf_status status;
@@ -446,11 +544,13 @@ int main(int count, char **words) {
         TEST(test_a_close_sends_no_acquire_that_was_given_up),
         TEST(test_a_close_ends_each_acquire_that_waits_for_replicas_once),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
+        TEST(test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent),
         TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
         TEST(test_a_close_keeps_what_is_being_kept),
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
         TEST(test_a_close_asks_again_for_a_keep_that_was_refused),
         TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
+        TEST(test_a_keep_that_failed_outlives_its_handle),
         TEST(test_a_close_does_not_take_the_memory_to_hand_a_hold_over),
     };
     return RUN_TESTS(tests, count, words);

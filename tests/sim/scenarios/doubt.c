@@ -377,6 +377,32 @@ static void test_a_close_sends_again_what_buries_a_copy(void **state) {
     hf_lock_close(theirs);
 }
 
+/* H241: there was no memory to undo it before the close. */
+static void test_a_close_buries_the_copy_of_what_is_to_be_undone(void **state) {
+    (void)state;
+    hf_client *leaving = open_with(url_of(way), 500, 2000);
+    warm_up(leaving);
+    hf_lock *lock = lease_lock(leaving, "k", HF_NEVER, HF_OFF);
+    give_back(held(lock), HF_OK); /* the server knows the script of the acquire */
+    proxy_next(way, LATE_REQUEST, NULL);
+    sim_server_pause(servers_at(0), true); /* it answers no other copy */
+    waiter *w = waiter_start(lock, 0);
+    sleep_ms(200);
+    sim_may_lack_memory(sim_self(), true);
+    sim_set.no_memory = 1;
+    while (!atomic_load(&w->done))
+        sleep_ms(1);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    sim_server_pause(servers_at(0), false);
+    hf_client_close(leaving);
+    assert_int_not_equal(w->status, HF_OK);
+    waiter_join(w, w->status);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+}
+
 /* The close asks for the keep once more, and for the burial, which was not sent. */
 static void test_a_close_buries_the_copy_of_what_it_keeps(void **state) {
     (void)state;
@@ -821,6 +847,7 @@ int main(int count, char **words) {
         TEST(test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence),
         TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_a_close_sends_again_what_buries_a_copy),
+        TEST(test_a_close_buries_the_copy_of_what_is_to_be_undone),
         TEST(test_a_close_buries_the_copy_of_what_it_keeps),
         TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
         TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),

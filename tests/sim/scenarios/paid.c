@@ -382,6 +382,34 @@ static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     }
 }
 
+/* H242: its client has no thread, and the answer is given up in the middle of the close. */
+static void test_a_result_of_a_client_without_a_thread_outlives_its_close(void **state) {
+    sim_settings before = sim_set;
+    (void)state;
+    for (int n = 0; n < 100; n++) {
+        proxy *lane = proxy_start();
+        hf_client *closing = open_with(url_of(lane), 2000, 500);
+        pthread_t thread;
+        hf_lock *lock = lease_lock(closing, "k", 60000, HF_OFF);
+        hf_hold *hold = turn_of(lock);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+        proxy_next(lane, GO_DEAD, NULL);
+        assert_int_equal(pthread_create(&thread, NULL, finish_meanwhile, hold), 0);
+        assert_soon(atomic_load(&lane->mishaps) == 1);
+        sleep_ms(498 - n % 20);
+        sim_set.overtaken = 0.1;
+        sim_set.overtaken_ns = 50 * SIM_MS;
+        hf_client_close(closing);
+        sim_set = before;
+        pthread_join(thread, NULL);
+        assert_told(theirs, HF_EDONE, "paid");
+        TELL("DEL {k}k:hf1:r");
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        proxy_stop(lane);
+    }
+}
+
 /* Of two threads of one client, one has it. */
 static void test_the_next_turn_ends_the_one_that_was_lost(void **state) {
     (void)state;
@@ -515,6 +543,7 @@ int main(int count, char **words) {
         TEST(test_a_call_that_was_not_made_is_told_when_a_permission_is_back),
         TEST(test_a_result_that_was_refused_is_sent_by_a_close),
         TEST(test_a_result_whose_release_a_close_meets_is_kept),
+        TEST(test_a_result_of_a_client_without_a_thread_outlives_its_close),
         TEST(test_a_mark_that_a_close_meets_is_withdrawn),
         TEST(test_a_mark_that_a_release_meets_is_withdrawn),
         TEST(test_a_release_of_what_was_not_marked_says_that_it_is_lost),

@@ -324,6 +324,34 @@ static void test_a_hold_that_cannot_be_asked_for_stops_no_other_thread(void **st
     hf_lock_close(lock);
 }
 
+/* H239: also where the requests of the node that hangs are more than one write takes. */
+static void test_a_node_that_hangs_keeps_no_close_from_the_others(void **state) {
+    enum { MANY = 60 };
+    (void)state;
+    for (int count = 1; count <= MANY; count += MANY - 1) {
+        hf_client *brief = open_with(servers_url(CLUSTER), 2000, 2000);
+        hf_lock *locks[MANY], *there = lease_lock(brief, name_at(1), HF_NEVER, HF_OFF);
+        hf_hold *holds[MANY], *well = held(there);
+        for (int i = 0; i < count; i++) {
+            locks[i] = lease_lock(brief, text("{%s}%d", name_at(0), i), HF_NEVER, HF_OFF);
+            holds[i] = held(locks[i]);
+        }
+        sim_way(HERE, servers_host(0), false);
+        int64_t since = now_ms();
+        hf_client_close(brief);
+        assert_in_range(now_ms() - since, 0, 2100);
+        assert_int_equal(node_of(name_at(1)), -1);
+        sim_way(HERE, servers_host(0), true);
+        servers_command(0, "FLUSHALL");
+        for (int i = 0; i < count; i++) {
+            hf_hold_close(holds[i]);
+            hf_lock_close(locks[i]);
+        }
+        hf_hold_close(well);
+        hf_lock_close(there);
+    }
+}
+
 /* ------------------------------------------------------------------- Walks */
 
 enum { LAST_NODE = 2, ITS_FIRST_SLOT = LAST_NODE * 16384 / 3 };
@@ -383,6 +411,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_waits_for_the_node_to_which_its_slot_moves),
         TEST(test_a_channel_that_was_left_is_not_subscribed_to_again),
         TEST(test_a_close_keeps_nothing_that_was_released),
+        TEST(test_a_node_that_hangs_keeps_no_close_from_the_others),
         TEST(test_a_hold_that_cannot_be_asked_for_stops_no_other_thread),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
     };
