@@ -16,7 +16,7 @@ from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
 from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, refuse_as_job
-from ._errors import ForkedError, LockError, LockTimeout
+from ._errors import LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, leave, loose, patiently, try_all
 from ._options import LockOptions
@@ -54,12 +54,9 @@ def call(
     last: object,
 ) -> None:
     noted = [lock._noted(options) for lock in locks]
-    try:
-        function([lock._handle for lock in locks], who, milliseconds, noted, last)
-    except ForkedError:
-        for lock in locks:
-            lock._reopen()
-        function([lock._handle for lock in locks], who, milliseconds, noted, last)
+    for lock in locks:  # before the call, which refuses handles of two processes
+        lock._reopen()
+    function([lock._handle for lock in locks], who, milliseconds, noted, last)
 
 
 def check_lock(lock: Lock | AsyncLock, kind: type[Lock | AsyncLock], client: Client) -> None:

@@ -425,6 +425,93 @@ def test_threads_of_a_forked_child_share_its_client(
     assert said == "2\n"
 
 
+def test_a_forked_child_holds_locks_of_before_and_after_the_fork_together(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import asyncio, os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        old, new = sys.argv[2], sys.argv[2] + ":new"
+        lock, task_lock = client.lock(old), client.aio.lock(old)
+        both = client.locks_all(new, lock)
+
+        async def in_tasks():
+            async with client.aio.locks_all(new, task_lock) as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        def in_child(work):
+            child = os.fork()
+            if child == 0:
+                work()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+
+        def mixed():
+            with client.locks_all(new, lock) as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        def after_the_lock_alone():
+            with lock:
+                pass
+            with both as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        in_child(mixed)
+        in_child(lambda: asyncio.run(in_tasks()))
+        in_child(after_the_lock_alone)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "True\n" * 3
+
+
+def test_threads_of_a_forked_child_that_use_a_lock_first_share_its_handle(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import os, sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2], reentrant=False)
+        child = os.fork()
+        if child == 0:
+            together, acquired = threading.Barrier(2), threading.Event()
+            opens = holdfast.Lock._open
+
+            def open_together(lock):
+                together.wait(20)  # each thread finds no handle of this process
+                if threading.current_thread() is not first:
+                    acquired.wait(20)
+                return opens(lock)
+
+            def take():
+                lock.acquire()
+                acquired.set()
+                second.join(20)
+                lock.release()
+                print("released", flush=True)
+
+            holdfast.Lock._open = open_together
+            first = threading.Thread(target=take)
+            second = threading.Thread(target=lock.acquire, kwargs={"timeout": 0.05})
+            for thread in (first, second): thread.start()
+            for thread in (first, second): thread.join(30)
+            print(lock.locked(), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "released\nFalse\n"
+
+
 def test_a_close_in_a_forked_child_that_another_thread_crosses_leaves_no_client_open(
     server: Server, name: str
 ) -> None:
