@@ -404,12 +404,11 @@ class LocksAll(BaseLocks[Lock]):
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
-        got = holds._handles()
         try:
             self._inside.enter(*self._who(None), holds._enter_block())
             return holds
         except BaseException:  # no __exit__() follows
-            give_back(self._locks[0]._core, got)
+            give_back(self._locks[0]._core, holds._handles())
             raise
 
     __exit__ = leave

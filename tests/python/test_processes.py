@@ -176,6 +176,51 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
     assert not client.lock(name + "2").locked()
 
 
+def interrupting(begins: str, number: int, reached: set[int]) -> Any:
+    """Make a profile function that raises at that call from the one of such a name on."""
+    calls: list[Any] = []
+
+    def profile(frame: Any, event: str, _: object) -> None:
+        if event == "return" and frame in calls[:1]:
+            sys.setprofile(None)
+        elif event == "call" and (calls or frame.f_code.co_name == begins):
+            calls.append(frame)
+            if len(calls) == number:
+                reached.add(number)
+                raise KeyboardInterrupt
+
+    return profile
+
+
+@pytest.fixture
+def ungathered() -> Iterator[None]:
+    """Collect no garbage: callbacks of it would count, and what they raise is unraisable."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("ungathered")
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_at_any_call_of_an_enter_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool
+) -> None:
+    names = [name, name + "2"] if several else [name]
+    made: Any = client.locks_all(*names) if several else client.lock(name)
+    reached: set[int] = set()
+    for number in range(1, 200):
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.setprofile(interrupting("__enter__", number, reached))
+            with made:
+                pass
+        sys.setprofile(None)
+        assert [client.lock(each).count() for each in names] == [0] * len(names), number
+        if number not in reached:
+            break
+    assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
@@ -183,33 +228,15 @@ def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
     name: str,
     several: bool,
     later: bool,
-    request: pytest.FixtureRequest,
 ) -> None:
     names = [name, name + "2"] if several else [name]
     options = holdfast.LockOptions(release="later" if later else "wait")
     make: Any = client.locks_all if several else client.lock
     reached: set[int] = set()
-
-    def handle(number: int) -> Any:
-        calls: list[Any] = []
-
-        def profile(frame: Any, event: str, _: object) -> None:
-            if event == "return" and frame in calls[:1]:
-                sys.setprofile(None)
-            elif event == "call" and (calls or frame.f_code.co_name == "leave"):
-                calls.append(frame)
-                if len(calls) == number:
-                    reached.add(number)
-                    raise KeyboardInterrupt
-
-        return profile
-
-    gc.disable()  # its callbacks would count, and what they raise is told as unraisable
-    request.addfinalizer(gc.enable)
     for number in range(2, 200):
         with contextlib.suppress(KeyboardInterrupt):  # noqa: SIM117
             with make(*names, options=options):
-                sys.setprofile(handle(number))
+                sys.setprofile(interrupting("leave", number, reached))
         sys.setprofile(None)
         assert [client.lock(each).count() for each in names] == [0] * len(names), number
         if number not in reached:
