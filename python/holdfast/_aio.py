@@ -405,7 +405,7 @@ async def ends(
             _, handle = await call.insist(notices.answers, functools.partial(notices.cancel, each))
             notices.forget(each)
             if handle is not None:  # the acquire got the lock just before
-                with contextlib.suppress(LockNotOwnedError):  # or a result, without a hold
+                with contextlib.suppress(LockError):  # a result has no hold, and a close ends it
                     releases.append(_release(notices, handle))
         for release in releases:
             await release.insist(notices.answers)

@@ -759,6 +759,24 @@ def test_a_grant_whose_loop_is_closed_before_its_task_runs_is_given_back(
     until(lambda: not raw.exists(name))
 
 
+def test_a_cancelled_acquire_that_a_grant_and_a_close_cross_is_cancelled(
+    run: Run, server: Server, name: str
+) -> None:
+    async def main() -> None:
+        client = holdfast.connect(server.tcp)
+        acquiring = task(client.aio.lock(name).acquire())
+        await asyncio.sleep(0)
+        notices = client._notices_here()
+        (call,) = notices._calls.values()
+        until(lambda: elsewhere(notices._drain) and call.outcome)
+        acquiring.cancel()
+        elsewhere(client.close)
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+
+    run(main())
+
+
 # ----------------------------------------------------------------- Losing, end
 
 
