@@ -583,6 +583,9 @@ class _Entered(Protocol):
 
     _entered: bool
 
+    @property
+    def lost(self) -> AsyncLost: ...
+
     def _keep_at_least(self, milliseconds: int) -> None: ...
 
     async def release(self) -> None: ...
@@ -699,4 +702,8 @@ class Holding(Awaitable[Held]):
             await self._hold.__aexit__(None, None, None)
         except LockLost as lost:
             raise lost from None
+        if not self._quiet and self._hold.lost.is_set():  # the body has released it
+            failed = LockLost(f"{self._hold!r} was lost, and its block was cancelled")
+            failed.cause = self._hold.lost.cause
+            raise failed from None
         return True

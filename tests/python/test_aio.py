@@ -848,6 +848,30 @@ def test_cancel_on_lost_cancels_the_body(
     run(main())
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_block_that_a_loss_cancels_says_so_though_its_body_releases(
+    several: bool, quiet: bool, run: Run, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        made: Any = client.aio.locks_all(name) if several else client.aio.lock(name)
+        with contextlib.nullcontext() if quiet else pytest.raises(holdfast.LockLost) as failed:
+            async with made.hold(cancel_on_lost=True, raise_on_lost=not quiet) as hold:
+                raw.delete(name)
+                finding = task(hold.check())
+                try:
+                    await asyncio.sleep(40)
+                finally:
+                    with contextlib.suppress(holdfast.LockLost):
+                        await hold.release()
+        with pytest.raises(holdfast.LockLost):
+            await finding
+        assert hold.state == "released"
+        assert failed is None or failed.value.cause == "gone"
+
+    run(main())
+
+
 def test_on_lost_has_the_context_of_its_acquire(
     run: Run, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:

@@ -19,6 +19,7 @@ import holdfast
 from conftest import WITH_REDIS, Server, Thread, until
 from holdfast import _notices
 from holdfast._caller import start_thread
+from holdfast._notices import Notices
 
 
 def threads() -> list[str]:
@@ -235,6 +236,22 @@ def test_on_lost_is_not_called_for_what_was_released(
     with client.lock(name, lease=0.05, renew=False, raise_on_lost=False) as hold:
         assert hold.lost.wait(20)
     assert told == []
+
+
+def test_on_lost_is_not_called_for_a_close_as_it_is_set(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Notices.watch
+
+    def closes_then(notices: Notices, *given: Any) -> None:
+        watch(notices, *given)
+        client.close()  # as another thread may
+
+    told: list[holdfast.Hold] = []
+    hold = client.lock(name, renew=False).hold()
+    monkeypatch.setattr(Notices, "watch", closes_then)
+    hold._watch(told.append)
+    assert (hold.state, told) == ("released", [])
 
 
 @pytest.mark.parametrize("failed", [ValueError("of the user"), SystemExit(1)])
