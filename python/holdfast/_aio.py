@@ -219,7 +219,7 @@ class AsyncLock(Bound):
         if call is not None:
             await released(self._lock, call)
 
-    def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
+    def _start_release(self, owner: str | bytes | None, wait: bool | None = None) -> Call | None:
         """Start the release; None: no task waits for the answer."""
         by_task = self._by_task(owner)
         own = self._own.get(_task(), []) if owner is None else []
@@ -247,15 +247,13 @@ class AsyncLock(Bound):
             del self._tasks[who]
         return call
 
-    def _start_end(
-        self, whose: bytes | None, handle: _holdfast.Hold | None, wait: bool | None = True
-    ) -> Call | None:
+    def _start_end(self, whose: bytes | None, handle: _holdfast.Hold | None) -> Call | None:
         """Start to release the hold of a block; if it was released before, the task's newest."""
         released = _holdfast.HF_STATE_RELEASED
         if handle is not None and self._lock._core.hf_hold_state(handle) != released:
-            return self._start(whose, handle, wait)
+            return self._start(whose, handle, None)
         by_task = self._by_task(None) and whose != self._me()
-        return self._start_release(whose if by_task else None, wait)
+        return self._start_release(whose if by_task else None)
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -290,7 +288,7 @@ class AsyncLock(Bound):
             whose = self._inside.leave(self._me(), got, not self._by_task(None))
             if got and got[0] is None:
                 return
-            call = self._start_end(whose, got[0] if got else None, None)
+            call = self._start_end(whose, got[0] if got else None)
             if call is not None:
                 await released(self._lock, call)
         except LockError as failed:
@@ -501,12 +499,9 @@ class AsyncHold(BaseHold):
         as Hold.release() does.
         """
         try:
-            if self.valid and self._lock._later(wait):
-                self._lock._give_up(self._handle, False)
-                self._loose = False
-                self._lock._client._look()
-            else:
-                await released(self._lock, self._start_release())
+            call = self._start_release(wait)
+            if call is not None:
+                await released(self._lock, call)
         except asyncio.CancelledError:
             self._loose = False  # it goes on
             raise
@@ -514,8 +509,14 @@ class AsyncHold(BaseHold):
             if self.state != "held":
                 self._unwatch()
 
-    def _start_release(self) -> Call:
-        return _release(self._notices(), self._handle)
+    def _start_release(self, wait: bool | None = None) -> Call | None:
+        """Start the release; None: no task waits for the answer."""
+        if not (self.valid and self._lock._later(wait)):
+            return _release(self._notices(), self._handle)
+        self._lock._give_up(self._handle, False)
+        self._loose = False
+        self._lock._client._look()
+        return None
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""

@@ -230,6 +230,29 @@ def test_a_release_that_does_not_wait_takes_no_round_trip(
 
 
 @pytest.mark.redis
+def test_no_release_of_several_locks_by_a_task_takes_a_round_trip(
+    server: Server, raw: redis.Redis, name: str
+) -> None:
+    async def main(client: holdfast.Client) -> None:
+        locks = client.aio.locks_all(name, name + "2", release="later")
+        holds = await locks.hold()
+        await locks.acquire()
+        try:
+            async with locks:
+                raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+            await locks.release()
+            await holds.release()
+        finally:
+            raw.client_unpause()
+        assert holds.state == "released"
+
+    with holdfast.connect(server.tcp, command_timeout=20) as client:
+        asyncio.run(asyncio.wait_for(main(client), 10))
+        until(lambda: not client.lock(name).locked())
+        assert client.stats().unconfirmed == 0
+
+
+@pytest.mark.redis
 def test_a_close_waits_for_as_long_as_an_answer_may_take(
     server: Server, raw: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
