@@ -37,6 +37,7 @@ class Call:
         self._loop = loop
         self.taken = taken
         self.ends = False  # a hold, for whose end another caller may wait
+        self.spare: _holdfast.Hold | None = None  # released if it fails
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -216,6 +217,12 @@ class Notices:
         if call.outcome is not None:
             self._drop(call.outcome[1])
 
+    def unless_kept(self, call: Call, hold: _holdfast.Hold) -> None:
+        """Release the hold if its keep fails, for which no task waits any longer."""
+        call.spare = hold
+        if call.outcome is not None and call.outcome[0] != _holdfast.HF_OK:
+            self._drop(hold)
+
     def _drop(self, hold: _holdfast.Hold | None) -> None:
         if hold is not None:
             with contextlib.suppress(LockError):
@@ -374,6 +381,8 @@ class Notices:
         except RuntimeError:  # no task waits, or its loop is closed
             self._drop(hold)
         if call is not None and call.ends:
+            if status != _holdfast.HF_OK:
+                self._drop(call.spare)
             self.look()
 
 
