@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import _holdfast
-from holdfast._lock import kept
+from holdfast._lock import kept, loose
 
 
 def test_a_completion_is_returned_whatever_allocation_fails(
@@ -35,3 +35,29 @@ def test_a_completion_is_returned_whatever_allocation_fails(
         core.hf_hold_release(hold)
         del told, hold
         assert not lock.locked()
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["acquire", "once"])
+def test_no_hold_is_left_without_its_object_whatever_allocation_fails(
+    client: holdfast.Client, lock: holdfast.Lock, begins: bool
+) -> None:
+    hooks = pytest.importorskip("_testcapi")
+    core, outcomes = client._core, set()
+    for failing in range(16):
+        got: list[_holdfast.Hold] = []
+        hooks.set_nomemory(failing, failing + 1)
+        try:
+            if begins:
+                core.hf_once_begin(lock._handle, 0, loose, None, got)
+            else:
+                core.hf_lock_acquire_as(lock._handle, None, 0, kept, got)
+        except MemoryError:
+            pass
+        finally:
+            hooks.remove_mem_hooks()
+        outcomes.add(bool(got))
+        assert lock.locked() == bool(got), failing
+        for hold in got:
+            core.hf_hold_release(hold)
+        assert not lock.locked()
+    assert outcomes == {True, False}  # else nothing was tried
