@@ -60,8 +60,12 @@ def test_every_form_of_release_may_leave_the_answer(
 def test_ctrl_c_as_answers_are_looked_at_leaves_nothing_held(
     client: holdfast.Client, lock: holdfast.Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    drain = Notices._drain
+
     def interrupted(notices: Notices) -> bool:
-        raise KeyboardInterrupt
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return drain(notices)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), lock:
         patch.setattr(Notices, "_drain", interrupted)
