@@ -131,7 +131,11 @@ class AsyncLock(Bound):
             ),
             milliseconds,
         )
-        return self._take(handle, owner, options, on_lost, quiet)
+        try:
+            return self._take(handle, owner, options, on_lost, quiet)
+        except BaseException:  # of a signal's handler, say
+            self._notices().drop(handle)
+            raise
 
     async def _won(
         self, locks: list[Lock], begin: Callable[[int], object], milliseconds: int
@@ -273,8 +277,12 @@ class AsyncLock(Bound):
     async def __aenter__(self) -> AsyncHold:
         """Acquire, waiting without limit."""
         hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        self._inside.enter(_task(), self._me(), hold._enter_block([hold._handle]))
-        return hold
+        try:
+            self._inside.enter(_task(), self._me(), hold._enter_block([hold._handle]))
+            return hold
+        except BaseException:  # no __aexit__() follows
+            self._notices().drop(hold._handle)
+            raise
 
     async def __aexit__(
         self,
@@ -293,6 +301,11 @@ class AsyncLock(Bound):
                 await released(self._lock, call)
         except LockError as failed:
             excuse(failed, raised, self._lock._quiet)
+        except asyncio.CancelledError:  # the release goes on
+            raise
+        except BaseException:
+            drop_block(self, self._inside, got)
+            raise
 
     def hold(
         self,
@@ -419,6 +432,14 @@ async def ends(
                 failed = locks[failed._which]._waited(failed, milliseconds)
             raise failed
     return [(status, handle, call.message) for call, status, handle in told if handle is not None]
+
+
+def drop_block(lock: AsyncLock, inside: Inside, got: list[_holdfast.Hold | None]) -> None:
+    """Release what a block holds whose end a signal's handler, say, has interrupted."""
+    if not got:
+        inside.leave(lock._me(), got, not lock._by_task(None))
+    for handle in got:  # again, perhaps: that harms no other hold
+        lock._notices().drop(handle)
 
 
 def _release(notices: Notices, handle: _holdfast.Hold) -> Call:

@@ -147,7 +147,7 @@ class Notices:
             for each in self._won.valuerefs():
                 if (won := each()) is not None and won.lonely():
                     won.taken()
-                    self._drop(won.outcome and won.outcome[1])
+                    self.drop(won.outcome and won.outcome[1])
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
         """Start an operation of the running loop, by calling begin() with its number."""
@@ -215,15 +215,16 @@ class Notices:
         self._calls.pop(number, None)
         self._won.pop(number, None)
         if call.outcome is not None:
-            self._drop(call.outcome[1])
+            self.drop(call.outcome[1])
 
     def unless_kept(self, call: Call, hold: _holdfast.Hold) -> None:
         """Release the hold if its keep fails, for which no task waits any longer."""
         call.spare = hold
         if call.outcome is not None and call.outcome[0] != _holdfast.HF_OK:
-            self._drop(hold)
+            self.drop(hold)
 
-    def _drop(self, hold: _holdfast.Hold | None) -> None:
+    def drop(self, hold: _holdfast.Hold | None) -> None:
+        """Release a hold that no caller has, without waiting for the answer."""
         if hold is not None:
             with contextlib.suppress(LockError):
                 self.core.hf_hold_release_start(hold, next(self._numbers))
@@ -379,10 +380,10 @@ class Notices:
             call.message = message
             call.end(status, hold)
         except RuntimeError:  # no task waits, or its loop is closed
-            self._drop(hold)
+            self.drop(hold)
         if call is not None and call.ends:
             if status != _holdfast.HF_OK:
-                self._drop(call.spare)
+                self.drop(call.spare)
             self.look()
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
-from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
+from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, drop_block, released
 from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, refuse_as_job
 from ._errors import LockError, LockTimeout
@@ -442,14 +442,18 @@ class LocksAll(BaseLocks[Lock]):
 async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) -> None:
     """Start all, even if it is cancelled meanwhile, and wait; then raise the first failure."""
     failed: LockError | None = None
-    calls = []
-    for lock, start in releases:
-        try:
-            call = start()
-            if call is not None:
-                calls.append((lock, call))
-        except LockError as error:
-            failed = failed or error
+    calls: list[tuple[Lock, Call]] = []
+
+    def begin(release: tuple[Lock, Callable[[], Call | None]]) -> None:
+        lock, start = release
+        call = start()
+        if call is not None:
+            calls.append((lock, call))
+
+    try:
+        try_all(releases, begin)
+    except LockError as error:
+        failed = error
     for lock, call in calls:
         try:
             await released(lock, call)
@@ -553,13 +557,18 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
             lambda number: call(locks, start, who, milliseconds, options, number),
             milliseconds,
         )
-        pairs = zip(self._locks, got, strict=True)
-        holds = AsyncHolds(
-            [each._take(won, owner, options, None, quiet) for each, won in pairs], quiet
-        )
-        if on_lost := on_lost or self._on_lost:
-            holds._tell(on_lost, AsyncHold._tell)
-        return holds
+        try:
+            pairs = zip(self._locks, got, strict=True)
+            holds = AsyncHolds(
+                [each._take(won, owner, options, None, quiet) for each, won in pairs], quiet
+            )
+            if on_lost := on_lost or self._on_lost:
+                holds._tell(on_lost, AsyncHold._tell)
+            return holds
+        except BaseException:
+            for won in got:
+                self._locks[0]._notices().drop(won)
+            raise
 
     async def acquire(
         self,
@@ -587,8 +596,13 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     async def __aenter__(self) -> AsyncHolds:
         """Acquire all, waiting without limit."""
         holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        self._inside.enter(_task(), self._locks[0]._me(), holds._enter_block())
-        return holds
+        try:
+            self._inside.enter(_task(), self._locks[0]._me(), holds._enter_block())
+            return holds
+        except BaseException:  # no __aexit__() follows
+            for handle in holds._handles():
+                self._locks[0]._notices().drop(handle)
+            raise
 
     async def __aexit__(
         self,
@@ -609,6 +623,11 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
             await _released(ends[::-1])
         except LockError as failed:
             excuse(failed, raised, self._quiet)
+        except asyncio.CancelledError:  # the releases go on
+            raise
+        except BaseException:
+            drop_block(first, self._inside, got)
+            raise
 
     def hold(
         self,

@@ -176,18 +176,33 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
     assert not client.lock(name + "2").locked()
 
 
-def interrupting(begins: str, number: int, reached: set[int]) -> Any:
-    """Make a profile function that raises at that call from the one of such a name on."""
+class Limit(Exception):
+    """As Celery's handler raises in a task that takes too long."""
+
+
+def interrupting(
+    begins: str,
+    number: int,
+    reached: set[int],
+    raises: type[BaseException] = KeyboardInterrupt,
+    returns: bool = True,
+) -> Any:
+    """Make a profile function that raises at that call from the one of such a name on.
+
+    returns  It looks no further than to the return of that call.
+    """
     calls: list[Any] = []
 
     def profile(frame: Any, event: str, _: object) -> None:
-        if event == "return" and frame in calls[:1]:
+        if frame.f_code.co_name == "__del__":
+            return  # what it raises is only reported
+        if event == "return" and returns and frame in calls[:1]:
             sys.setprofile(None)
         elif event == "call" and (calls or frame.f_code.co_name == begins):
             calls.append(frame)
             if len(calls) == number:
                 reached.add(number)
-                raise KeyboardInterrupt
+                raise raises
 
     return profile
 
@@ -242,6 +257,57 @@ def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
         if number not in reached:
             break
     assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
+@pytest.mark.parametrize("ends", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_at_any_call_of_the_block_of_a_task_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool, ends: bool, raw: redis.Redis
+) -> None:
+    names = [name, name + "2"] if several else [name]
+    options = holdfast.LockOptions(lease=60, on_lost=lambda _: None)
+    reached: set[int] = set()
+
+    async def main() -> None:
+        make: Any = client.aio.locks_all if several else client.aio.lock
+        made = make(*names, options=options)
+        for number in range(2 if ends else 1, 200):
+            with contextlib.suppress(Limit):
+                if not ends:
+                    sys.setprofile(interrupting("_take", number, reached, Limit, returns=False))
+                async with made:
+                    sys.setprofile(interrupting("__aexit__", number, reached, Limit))
+                    if not ends:
+                        sys.setprofile(None)
+            sys.setprofile(None)
+            assert made.count() == 0, number
+            if number not in reached:
+                break
+
+    asyncio.run(main())
+    until(lambda: not raw.exists(*names))
+    assert len(reached) > 3
+
+
+@pytest.mark.parametrize("most", [False, True])
+def test_a_turn_of_a_task_that_is_interrupted_as_it_begins_is_given_back(
+    client: holdfast.Client,
+    name: str,
+    raw: redis.Redis,
+    most: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise Limit
+
+    async def main() -> None:
+        with pytest.raises(Limit):
+            await client.aio.once_begin(name, ttl=60, at_most_once=most, lease=60)
+
+    monkeypatch.setattr(holdfast.AsyncLock, "_take", interrupted)
+    asyncio.run(main())
+    until(lambda: not raw.exists(name))
 
 
 def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(
