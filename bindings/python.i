@@ -446,9 +446,12 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None, hf_detail(), message,
- * timeouts, name, how many holds, ms left). */
-%typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
+/* hf_client_next() puts (kind, status, op, hold's number, hold or None, hf_detail(), message,
+ * timeouts, name, how many holds, ms left) first in the caller's list, so that the caller has it
+ * even if a signal's handler raises before the call returns. */
+%typemap(in) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
+    if (!PyList_Check($input) || PyList_Size($input) < 1)
+        SWIG_exception_fail(SWIG_TypeError, "a completion replaces the first item of a list");
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
     completion.name = buffer;
@@ -480,14 +483,16 @@ static PyObject *hf_completion_tuple(const hf_completion *told)
 }
 %}
 %typemap(argout) hf_completion * {
-    Py_DECREF($result);
     /* The client returns no completion twice, and a task waits for it: wait for memory. */
-    while (!($result = hf_completion_tuple($1)) && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    PyObject *told;
+    while (!(told = hf_completion_tuple($1)) && PyErr_ExceptionMatches(PyExc_MemoryError)) {
         PyErr_Clear();
         Py_BEGIN_ALLOW_THREADS
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         Py_END_ALLOW_THREADS
     }
+    if (!told || PyList_SetItem($input, 0, told))
+        SWIG_fail;
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

@@ -19,7 +19,8 @@ from ._alarm import Alarm
 from ._caller import real, start_thread
 from ._errors import ClosedError, LockError
 from ._options import anchor
-from ._trouble import Trouble, told
+from ._trouble import Trouble
+from ._trouble import told as trouble_of
 
 Told = TypeVar("Told")
 Result = TypeVar("Result")
@@ -162,7 +163,7 @@ class Notices:
         self.attend(loop)
         number = next(self._numbers)
         calls = {
-            each: Call(loop, functools.partial(self._won.pop, each, None))
+            each: Call(loop, functools.partial(self._taken, each))
             for each in range(number, number + count)
         }
         self._calls.update(calls)
@@ -176,6 +177,11 @@ class Notices:
             for call in calls.values():
                 call.end(_holdfast.HF_ECANCELED, None)
         return number, tuple(calls.values())
+
+    def _taken(self, number: int) -> None:
+        """Forget a result that its task has, also if the thread that handed it on has not yet."""
+        self._won.pop(number, None)
+        self._calls.pop(number, None)
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
         """Start a release without a waiting caller; a later call here looks at its result."""
@@ -330,38 +336,56 @@ class Notices:
 
     def _drain(self) -> bool:
         """Hand on every completion in the queue. False when no more will follow."""
+        told: list[Any] = [None, None]  # a completion, and the call that it ends
         try:
             while True:
-                kind, status, op, number, hold, detail, message, timeouts, name, holds, left = (
-                    self.core.hf_client_next(self._client)
-                )
-                if kind == _holdfast.HF_KIND_NONE:
+                self.core.hf_client_next(self._client, told)
+                if not self._hand_on(told):
                     return True
-                if kind == _holdfast.HF_KIND_LOSS:
-                    _, lost = self._watches.pop(number, (None, None))
-                    if lost is not None:
-                        lost()
-                    self.look()
-                elif kind == _holdfast.HF_KIND_ALARM:
-                    alarm = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
-                    self._alarmed(alarm)
-                elif kind in (_holdfast.HF_KIND_TROUBLE, _holdfast.HF_KIND_FAILOVER):
-                    trouble = told(kind, status, holds, left, message)
-                    if self._troubled is not None:
-                        self._troubled(trouble)
-                else:
-                    self._settle(op, status, hold, detail, message)
         except ClosedError:
             with self._starting:
                 first, self._closed = not self._closed, True
             for op in [*self._later, *self._calls] if first else []:
-                self._settle(op, _holdfast.HF_ECANCELED, None, 0, "the client was closed")
+                canceled = _holdfast.HF_ECANCELED, None, 0, "the client was closed"
+                self._settle(op, self._calls.get(op), *canceled)
             self._watches.clear()
             self.look()
             return False
+        except BaseException:  # of a signal's handler, say: the core has it no more
+            if told[0] is not None:
+                self._hand_on(told)
+            raise
+
+    def _hand_on(self, told: list[Any]) -> bool:
+        """Hand on a completion, or do so again; return whether it was one. Then it is done."""
+        kind, status, op, number, hold, detail, message, timeouts, name, holds, left = told[0]
+        if kind == _holdfast.HF_KIND_LOSS:
+            _, lost = self._watches.pop(number, (None, None))
+            if lost is not None:
+                lost()
+            self.look()
+        elif kind == _holdfast.HF_KIND_ALARM:
+            alarm = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
+            self._alarmed(alarm)
+        elif kind in (_holdfast.HF_KIND_TROUBLE, _holdfast.HF_KIND_FAILOVER):
+            trouble = trouble_of(kind, status, holds, left, message)
+            if self._troubled is not None:
+                self._troubled(trouble)
+        elif kind != _holdfast.HF_KIND_NONE:
+            told[1] = told[1] or self._calls.get(op)
+            self._settle(op, told[1], status, hold, detail, message)
+        told[0] = None
+        told[1] = None
+        return bool(kind != _holdfast.HF_KIND_NONE)
 
     def _settle(
-        self, op: int, status: int, hold: _holdfast.Hold | None, detail: int, message: str
+        self,
+        op: int,
+        call: Call | None,
+        status: int,
+        hold: _holdfast.Hold | None,
+        detail: int,
+        message: str,
     ) -> None:
         what = self._later.get(op)
         if what is not None:
@@ -370,7 +394,6 @@ class Notices:
                 _log.warning("%s was released, but not as expected: %s", what, message)
             self._later.pop(op, None)  # at last: finish() in another thread waits for the log
             return
-        call = self._calls.pop(op, None)
         try:
             if call is None:
                 raise RuntimeError("no task waits for it")
@@ -381,6 +404,7 @@ class Notices:
             call.end(status, hold)
         except RuntimeError:  # no task waits, or its loop is closed
             self.drop(hold)
+        self._calls.pop(op, None)  # at last: an exception before has this repeated
         if call is not None and call.ends:
             if status != _holdfast.HF_OK:
                 self.drop(call.spare)

@@ -994,8 +994,9 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def hf_client_next(self, client: Any) -> Any:
-        told = self._core.hf_client_next(client)
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        told = to[0]
         won = told[4] is not None
         if won and self._which == "released" and self.task is not None:
             self.task.cancel()
@@ -1007,7 +1008,6 @@ class Interrupted:
         if meets[self._which] and not self.lost:
             self.lost.append(told)
             raise SystemExit(143)
-        return told
 
 
 @pytest.mark.parametrize("which", ["won", "cancelled", "released"])
@@ -1040,6 +1040,38 @@ def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
         assert not theirs.locked()
 
 
+class Meeting:
+    """A core in which a signal's handler raises with each completion that has just been taken."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        if to[0][0] != _holdfast.HF_KIND_NONE:
+            raise KeyError
+
+
+def test_a_completion_that_a_signal_meets_finds_its_task(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(type(context["exception"])))
+        lock = client.aio.lock(name)
+        for _ in range(10):
+            assert await lock.acquire()
+            await lock.release()
+
+    raised: list[type[BaseException]] = []
+    client._notices_here().core = cast("Any", Meeting(client._core))
+    run(main())
+    assert raised == [KeyError] * 20
+
+
 class Crossed:
     """A core whose task is cancelled as it gets its lock."""
 
@@ -1050,11 +1082,10 @@ class Crossed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def hf_client_next(self, client: Any) -> Any:
-        told = self._core.hf_client_next(client)
-        if told[4] is not None:
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        if to[0][4] is not None:
             self._won()
-        return told
 
 
 @pytest.mark.redis

@@ -186,16 +186,20 @@ def interrupting(
     reached: set[int],
     raises: type[BaseException] = KeyboardInterrupt,
     returns: bool = True,
+    ours: bool = False,
 ) -> Any:
     """Make a profile function that raises at that call from the one of such a name on.
 
     returns  It looks no further than to the return of that call.
+    ours     It counts no calls of asyncio, say.
     """
     calls: list[Any] = []
 
     def profile(frame: Any, event: str, _: object) -> None:
         if frame.f_code.co_name == "__del__":
             return  # what it raises is only reported
+        if ours and not frame.f_globals["__name__"].startswith("holdfast."):
+            return
         if event == "return" and returns and frame in calls[:1]:
             sys.setprofile(None)
         elif event == "call" and (calls or frame.f_code.co_name == begins):
@@ -288,6 +292,32 @@ def test_a_signal_at_any_call_of_the_block_of_a_task_leaves_nothing_held(
     asyncio.run(main())
     until(lambda: not raw.exists(*names))
     assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
+def test_a_signal_at_any_call_that_hands_a_completion_on_leaves_no_task_waiting(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.aio.lock(name)
+    reached: set[int] = set()
+    told: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: told.append(type(context["exception"]))
+        )
+        for number in range(1, 100):
+            for work in (lock.acquire, lock.release):
+                sys.setprofile(interrupting("_settle", number, reached, Limit, ours=True))
+                await work()
+                sys.setprofile(None)
+            assert not await lock.locked()
+            if number not in reached:
+                break
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert told[:3] == [Limit] * 3
+    assert set(told) == {Limit}
 
 
 @pytest.mark.parametrize("most", [False, True])
