@@ -300,9 +300,14 @@ class Notices:
     def listen(self) -> None:
         """Start the thread that learns of losses without an event loop."""
         with self._starting:
-            if not self._listens and not self._closed:
-                start_thread(self._listen, "holdfast-notices")
-                self._listens = True  # or the next call tries again
+            if self._listens or self._closed:
+                return
+            self._listens = True
+        try:  # a signal's handler, which runs as the thread starts, may come here, too
+            start_thread(self._listen, "holdfast-notices")
+        except BaseException:
+            self._listens = False  # the next call tries again
+            raise
 
     def _listen(self) -> None:
         self._listener = threading.get_ident()

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import WITH_REDIS, Server, Thread, until
+from conftest import WITH_REDIS, Server, Thread, elsewhere, until
 from holdfast import _notices
 from holdfast._caller import start_thread
 from holdfast._notices import Notices
@@ -345,6 +345,22 @@ def test_a_thread_that_could_not_be_started_is_started_later(
             lock.acquire()
         with lock:
             until(lambda: told)
+
+
+def test_a_signal_whose_handler_acquires_as_a_thread_starts_waits_for_nothing(
+    client: holdfast.Client, lock: holdfast.Lock, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any) -> None:
+        with client.lock(name + ":handler"):
+            pass
+        start_thread(*given)
+
+    def work() -> None:
+        with lock as hold:
+            assert hold.lost.wait(0.01) is False
+
+    monkeypatch.setattr(_notices, "start_thread", interrupted)
+    elsewhere(work)
 
 
 def test_an_on_lost_without_a_thread_is_called_where_the_loss_is_learnt(
