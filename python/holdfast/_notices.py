@@ -407,6 +407,8 @@ class Notices:
             call.detail = detail
             call.message = message
             call.end(status, hold)
+            if call.outcome is not None and call.outcome[1] is not hold:
+                self.drop(hold)  # it came too late
         except RuntimeError:  # no task waits, or its loop is closed
             self.drop(hold)
         self._calls.pop(op, None)  # at last: an exception before has this repeated

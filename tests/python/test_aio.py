@@ -806,6 +806,23 @@ def test_a_cancelled_acquire_that_a_grant_and_a_close_cross_is_cancelled(
     run(main())
 
 
+def test_a_grant_that_comes_as_its_task_gives_it_up_is_given_back(
+    run: Run, client: holdfast.Client, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        acquiring = task(lock.acquire())
+        await asyncio.sleep(0)
+        notices = client._notices_here()
+        (call,) = notices._calls.values()
+        call.end(_holdfast.HF_ECANCELED, None)  # as insist() does
+        until(lambda: elsewhere(notices._drain) and not notices._calls)
+        with pytest.raises(holdfast.ClosedError):
+            await acquiring
+        await come(lambda: not raw.exists(name))
+
+    run(main())
+
+
 # ----------------------------------------------------------------- Losing, end
 
 
