@@ -313,6 +313,45 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %answers(struct hf_lock, SWIG_POINTER_OWN)
 %answers(struct hf_locks, SWIG_POINTER_OWN)
 
+%{
+/* Release a hold that the caller does not get, because there is no memory for a Python object: the
+ * client would renew it until the process ends. */
+static void hf_undo(hf_hold *hold)
+{
+    PyObject *type, *value, *trace;
+    if (!hold)
+        return;
+    PyErr_Fetch(&type, &value, &trace); /* handlers of signals run during the release */
+    Py_BEGIN_ALLOW_THREADS
+    hf_hold_release(hold);
+    Py_END_ALLOW_THREADS
+    hf_hold_close(hold);
+    PyErr_Restore(type, value, trace);
+}
+
+/* Append the hold to the caller's list, which then owns it. */
+static int hf_give(PyObject *list, hf_hold **hold, swig_type_info *type)
+{
+    PyObject *given = SWIG_NewPointerObj(*hold, type, SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
+    int failed = !given || PyList_Append(list, given);
+    if (!failed)
+        *hold = NULL;
+    else if (given)
+        SWIG_Python_GetSwigThis(given)->own = 0;
+    Py_XDECREF(given);
+    return failed;
+}
+
+/* Undo a new hold that the caller does not get; leave a hold that the function has found. */
+static void hf_take_back(hf_hold *hold, const char *function)
+{
+    if (!strcmp(function, "hf_lock_acquire_as") || !strcmp(function, "hf_once_begin"))
+        hf_undo(hold);
+    else
+        hf_hold_close(hold);
+}
+%}
+
 /* A hold goes into the caller's list, so that the caller has it even if Ctrl-C
  * comes before the call returns. */
 %typemap(in) struct hf_hold ** (struct hf_hold *handle = NULL) {
@@ -321,15 +360,10 @@ static PyObject *hf_view_tuple(const hf_view *view)
     $1 = &handle;
 }
 %typemap(argout) struct hf_hold ** {
-    PyObject *hold =
-        SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
-    *$1 = hold ? NULL : *$1;
-    int failed = !hold || PyList_Append($input, hold);
-    Py_XDECREF(hold);
-    if (failed)
+    if (hf_give($input, $1, $*1_descriptor))
         SWIG_fail;
 }
-%typemap(freearg) struct hf_hold ** "if ($1) hf_hold_close(*$1); /* the call raises */"
+%typemap(freearg) struct hf_hold ** "if ($1) hf_take_back(*$1, \"$symname\"); /* the call raises */"
 
 /* Several locks are a list, with a list of their options, and their holds go into a third. */
 %{
@@ -357,22 +391,6 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
         SWIG_exception_fail(SWIG_TypeError, "this takes a list of options, one for each lock");
     $1 = (hf_acquire_options **)given;
 }
-%{
-/* Release a hold that the caller does not get, because there is no memory for a Python object: the
- * client would renew it until the process ends. */
-static void hf_undo(hf_hold *hold)
-{
-    PyObject *type, *value, *trace;
-    if (!hold)
-        return;
-    PyErr_Fetch(&type, &value, &trace); /* handlers of signals run during the release */
-    Py_BEGIN_ALLOW_THREADS
-    hf_hold_release(hold);
-    Py_END_ALLOW_THREADS
-    hf_hold_close(hold);
-    PyErr_Restore(type, value, trace);
-}
-%}
 %typemap(in) hf_hold **holds_out (hf_hold *holds[HF_JOIN_MAX]) {
     if (!PyList_Check($input))
         SWIG_exception_fail(SWIG_TypeError, "the holds go into a list");
@@ -380,24 +398,14 @@ static void hf_undo(hf_hold *hold)
     $1 = holds;
 }
 %typemap(argout) hf_hold **holds_out {
-    for (size_t i = 0; i < arg2; i++) {
-        PyObject *hold = SWIG_NewPointerObj($1[i], $descriptor(struct hf_hold *),
-                                            SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
-        int failed = !hold || PyList_Append($input, hold);
-        if (!failed)
-            $1[i] = NULL;
-        else if (hold)
-            SWIG_Python_GetSwigThis(hold)->own = 0;
-        Py_XDECREF(hold);
-        if (failed)
+    for (size_t i = 0; i < arg2; i++)
+        if (hf_give($input, &$1[i], $descriptor(struct hf_hold *)))
             SWIG_fail;
-    }
 }
 %typemap(freearg) hf_hold **holds_out {
     for (size_t i = 0; $1 && i < arg2; i++)
         hf_undo($1[i]);
 }
-
 
 %extend hf_lock {
     ~hf_lock() { hf_lock_close($self); }
@@ -438,9 +446,12 @@ static void hf_undo(hf_hold *hold)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None, hf_detail(), message,
- * timeouts, name, how many holds, ms left). */
-%typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
+/* hf_client_next() puts (kind, status, op, hold's number, hold or None, hf_detail(), message,
+ * timeouts, name, how many holds, ms left) first in the caller's list, so that the caller has it
+ * even if a signal's handler raises before the call returns. */
+%typemap(in) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
+    if (!PyList_Check($input) || PyList_Size($input) < 1)
+        SWIG_exception_fail(SWIG_TypeError, "a completion replaces the first item of a list");
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
     completion.name = buffer;
@@ -472,14 +483,16 @@ static PyObject *hf_completion_tuple(const hf_completion *told)
 }
 %}
 %typemap(argout) hf_completion * {
-    Py_DECREF($result);
     /* The client returns no completion twice, and a task waits for it: wait for memory. */
-    while (!($result = hf_completion_tuple($1)) && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    PyObject *told;
+    while (!(told = hf_completion_tuple($1)) && PyErr_ExceptionMatches(PyExc_MemoryError)) {
         PyErr_Clear();
         Py_BEGIN_ALLOW_THREADS
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         Py_END_ALLOW_THREADS
     }
+    if (!told || PyList_SetItem($input, 0, told))
+        SWIG_fail;
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

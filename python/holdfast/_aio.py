@@ -131,7 +131,11 @@ class AsyncLock(Bound):
             ),
             milliseconds,
         )
-        return self._take(handle, owner, options, on_lost, quiet)
+        try:
+            return self._take(handle, owner, options, on_lost, quiet)
+        except BaseException:  # of a signal's handler, say
+            self._notices().drop(handle)
+            raise
 
     async def _won(
         self, locks: list[Lock], begin: Callable[[int], object], milliseconds: int
@@ -219,7 +223,7 @@ class AsyncLock(Bound):
         if call is not None:
             await released(self._lock, call)
 
-    def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
+    def _start_release(self, owner: str | bytes | None, wait: bool | None = None) -> Call | None:
         """Start the release; None: no task waits for the answer."""
         by_task = self._by_task(owner)
         own = self._own.get(_task(), []) if owner is None else []
@@ -247,15 +251,13 @@ class AsyncLock(Bound):
             del self._tasks[who]
         return call
 
-    def _start_end(
-        self, whose: bytes | None, handle: _holdfast.Hold | None, wait: bool | None = True
-    ) -> Call | None:
+    def _start_end(self, whose: bytes | None, handle: _holdfast.Hold | None) -> Call | None:
         """Start to release the hold of a block; if it was released before, the task's newest."""
         released = _holdfast.HF_STATE_RELEASED
         if handle is not None and self._lock._core.hf_hold_state(handle) != released:
-            return self._start(whose, handle, wait)
+            return self._start(whose, handle, None)
         by_task = self._by_task(None) and whose != self._me()
-        return self._start_release(whose if by_task else None, wait)
+        return self._start_release(whose if by_task else None)
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -275,8 +277,12 @@ class AsyncLock(Bound):
     async def __aenter__(self) -> AsyncHold:
         """Acquire, waiting without limit."""
         hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        self._inside.enter(_task(), self._me(), hold._enter_block([hold._handle]))
-        return hold
+        try:
+            self._inside.enter(_task(), self._me(), hold._enter_block([hold._handle]))
+            return hold
+        except BaseException:  # no __aexit__() follows
+            self._notices().drop(hold._handle)
+            raise
 
     async def __aexit__(
         self,
@@ -290,11 +296,16 @@ class AsyncLock(Bound):
             whose = self._inside.leave(self._me(), got, not self._by_task(None))
             if got and got[0] is None:
                 return
-            call = self._start_end(whose, got[0] if got else None, None)
+            call = self._start_end(whose, got[0] if got else None)
             if call is not None:
                 await released(self._lock, call)
         except LockError as failed:
             excuse(failed, raised, self._lock._quiet)
+        except asyncio.CancelledError:  # the release goes on
+            raise
+        except BaseException:
+            drop_block(self, self._inside, got)
+            raise
 
     def hold(
         self,
@@ -405,7 +416,7 @@ async def ends(
             _, handle = await call.insist(notices.answers, functools.partial(notices.cancel, each))
             notices.forget(each)
             if handle is not None:  # the acquire got the lock just before
-                with contextlib.suppress(LockNotOwnedError):  # or a result, without a hold
+                with contextlib.suppress(LockError):  # a result has no hold, and a close ends it
                     releases.append(_release(notices, handle))
         for release in releases:
             await release.insist(notices.answers)
@@ -421,6 +432,14 @@ async def ends(
                 failed = locks[failed._which]._waited(failed, milliseconds)
             raise failed
     return [(status, handle, call.message) for call, status, handle in told if handle is not None]
+
+
+def drop_block(lock: AsyncLock, inside: Inside, got: list[_holdfast.Hold | None]) -> None:
+    """Release what a block holds whose end a signal's handler, say, has interrupted."""
+    if not got:
+        inside.leave(lock._me(), got, not lock._by_task(None))
+    for handle in got:  # again, perhaps: that harms no other hold
+        lock._notices().drop(handle)
 
 
 def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
@@ -501,12 +520,9 @@ class AsyncHold(BaseHold):
         as Hold.release() does.
         """
         try:
-            if self.valid and self._lock._later(wait):
-                self._lock._give_up(self._handle, False)
-                self._loose = False
-                self._lock._client._look()
-            else:
-                await released(self._lock, self._start_release())
+            call = self._start_release(wait)
+            if call is not None:
+                await released(self._lock, call)
         except asyncio.CancelledError:
             self._loose = False  # it goes on
             raise
@@ -514,8 +530,14 @@ class AsyncHold(BaseHold):
             if self.state != "held":
                 self._unwatch()
 
-    def _start_release(self) -> Call:
-        return _release(self._notices(), self._handle)
+    def _start_release(self, wait: bool | None = None) -> Call | None:
+        """Start the release; None: no task waits for the answer."""
+        if not (self.valid and self._lock._later(wait)):
+            return _release(self._notices(), self._handle)
+        self._lock._give_up(self._handle, False)
+        self._loose = False
+        self._lock._client._look()
+        return None
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""
@@ -539,10 +561,11 @@ class AsyncHold(BaseHold):
     async def keep(self, seconds: float | timedelta) -> None:
         """Leave the lock held for `seconds` from now on, as Hold.keep().
 
-        If this is cancelled, it goes on.
+        If this is cancelled, it goes on. If it fails afterwards, the hold of a block is released.
         """
         milliseconds, core = duration("seconds", seconds, least=0), self._core
-        _, call = self._notices().start(
+        notices = self._notices()
+        _, call = notices.start(
             lambda number: core.hf_hold_keep_start(self._handle, milliseconds, number)
         )
         call.ends = True
@@ -550,6 +573,8 @@ class AsyncHold(BaseHold):
             await released(self._lock, call)
         except asyncio.CancelledError:  # the end of a block would release the hold all the same
             self._loose = False
+            if self._entered or self._block:
+                notices.unless_kept(call, self._handle)
             self._leave_block()
             raise
         self._leave_block()
@@ -582,6 +607,9 @@ class _Entered(Protocol):
     """An AsyncHold, or several."""
 
     _entered: bool
+
+    @property
+    def lost(self) -> AsyncLost: ...
 
     def _keep_at_least(self, milliseconds: int) -> None: ...
 
@@ -699,4 +727,8 @@ class Holding(Awaitable[Held]):
             await self._hold.__aexit__(None, None, None)
         except LockLost as lost:
             raise lost from None
+        if not self._quiet and self._hold.lost.is_set():  # the body has released it
+            failed = LockLost(f"{self._hold!r} was lost, and its block was cancelled")
+            failed.cause = self._hold.lost.cause
+            raise failed from None
         return True

@@ -88,6 +88,7 @@ def _end() -> None:
             client.close()
         else:
             client._abandon()
+        client._look()  # the thread that looks may stand still, and other threads wait for a loss
 
 
 def _end_with_process() -> None:

@@ -171,7 +171,7 @@ class BaseHold(Bound):
                 lost(hold)
 
         notices.watch(number, stands, tell)
-        if not self.valid and notices.unwatch(number):  # it was lost meanwhile
+        if not self.valid and notices.unwatch(number) and self.state == "lost":  # meanwhile
             tell()
 
     def _unwatch(self) -> None:

@@ -1,6 +1,6 @@
 # The extension, as python.i makes it: the functions of holdfast.h with raw handles.
 
-from typing import Final, NewType, Protocol, TypeAlias
+from typing import Any, Final, NewType, Protocol, TypeAlias
 
 Client = NewType("Client", object)
 Lock = NewType("Lock", object)
@@ -114,9 +114,7 @@ class Core(Protocol):
     def hf_client_survey(
         self, client: Client, server: int, name: bytes | None
     ) -> list[tuple[int, str, str, str]]: ...
-    def hf_client_next(
-        self, client: Client
-    ) -> tuple[int, int, int, int, Hold | None, int, str, int, bytes, int, int]: ...
+    def hf_client_next(self, client: Client, told: list[Any]) -> None: ...
     def hf_lock_open(
         self, client: Client, name: bytes, owner: bytes | None, options: object | None
     ) -> Lock: ...

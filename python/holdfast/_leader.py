@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from . import _holdfast, _log
+from . import _errors, _holdfast, _log
 from ._aio import AsyncHold
 from ._arguments import duration, function
 from ._errors import ClosedError, LockError
@@ -400,7 +400,8 @@ class Leader(BaseLeader):
             return
         self._soon(self._stop)
         if threading.current_thread() not in (thread, self._worker):
-            thread.join()
+            while thread.is_alive() and not _errors.ending:  # then it may stand still
+                thread.join(0.1)
 
     def __enter__(self) -> Leader:
         """Stand as a candidate."""

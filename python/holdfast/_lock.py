@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -172,6 +173,7 @@ class Lock(Bound):
         "_inside",
         "_name",
         "_on_lost",
+        "_opened",
         "_options",
         "_owner",
         "_quiet",
@@ -201,6 +203,7 @@ class Lock(Bound):
         self._client = client
         self._core = client._core
         self._handle = self._open()
+        self._opened = {os.getpid(): self._handle}
 
     def _open(self) -> _holdfast.Lock:
         self._client._hear_alarms(self._options.alarm_timeouts)
@@ -208,18 +211,21 @@ class Lock(Bound):
         return self._core.hf_lock_open(self._client._here(), self._name, self._owner, self._options)
 
     def _call(self, function: Callable[..., Result], *arguments: object) -> Result:
-        try:
-            return function(self._handle, *arguments)
-        except ForkedError:
-            self._reopen()
-            return function(self._handle, *arguments)
+        self._reopen()
+        return function(self._handle, *arguments)
 
     def _reopen(self) -> None:
-        """Open it in a forked child, which learns of trouble if its parent did."""
-        heard = self._heard
-        self._handle = self._open()
-        if heard:
-            self._hear()
+        """Open it in a forked child, which learns of trouble if its parent did.
+
+        Once for the process: a second handle would not find what the first has acquired.
+        """
+        here = os.getpid()
+        if here not in self._opened:
+            heard = self._heard
+            self._opened.setdefault(here, self._open())
+            if heard:
+                self._hear()
+        self._handle = self._opened[here]
 
     def shared(self, weight: int | None = None) -> Lock:
         """Return the same lock for many holders at once. Sends nothing.
@@ -316,10 +322,7 @@ class Lock(Bound):
         got: list[_holdfast.Hold],
     ) -> None:
         options = self._noted(options)
-        try:
-            self._core.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
-        except ForkedError:
-            self._call(self._core.hf_lock_acquire_as, who, milliseconds, options, got)
+        self._call(self._core.hf_lock_acquire_as, who, milliseconds, options, got)
 
     def _noted(self, options: _holdfast.AcquireOptions) -> _holdfast.AcquireOptions:
         """Add the trace id to the note of an acquire, if OpenTelemetry has a span."""
@@ -446,8 +449,6 @@ class Lock(Bound):
             self._client._look()
             return
         try:
-            self._core.hf_lock_release_as(self._handle, who)
-        except ForkedError:
             self._call(self._core.hf_lock_release_as, who)
         finally:
             if self._client._notices:

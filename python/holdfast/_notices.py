@@ -19,7 +19,8 @@ from ._alarm import Alarm
 from ._caller import real, start_thread
 from ._errors import ClosedError, LockError
 from ._options import anchor
-from ._trouble import Trouble, told
+from ._trouble import Trouble
+from ._trouble import told as trouble_of
 
 Told = TypeVar("Told")
 Result = TypeVar("Result")
@@ -37,6 +38,7 @@ class Call:
         self._loop = loop
         self.taken = taken
         self.ends = False  # a hold, for whose end another caller may wait
+        self.spare: _holdfast.Hold | None = None  # released if it fails
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -146,7 +148,7 @@ class Notices:
             for each in self._won.valuerefs():
                 if (won := each()) is not None and won.lonely():
                     won.taken()
-                    self._drop(won.outcome and won.outcome[1])
+                    self.drop(won.outcome and won.outcome[1])
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
         """Start an operation of the running loop, by calling begin() with its number."""
@@ -161,7 +163,7 @@ class Notices:
         self.attend(loop)
         number = next(self._numbers)
         calls = {
-            each: Call(loop, functools.partial(self._won.pop, each, None))
+            each: Call(loop, functools.partial(self._taken, each))
             for each in range(number, number + count)
         }
         self._calls.update(calls)
@@ -175,6 +177,11 @@ class Notices:
             for call in calls.values():
                 call.end(_holdfast.HF_ECANCELED, None)
         return number, tuple(calls.values())
+
+    def _taken(self, number: int) -> None:
+        """Forget a result that its task has, also if the thread that handed it on has not yet."""
+        self._won.pop(number, None)
+        self._calls.pop(number, None)
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
         """Start a release without a waiting caller; a later call here looks at its result."""
@@ -214,9 +221,16 @@ class Notices:
         self._calls.pop(number, None)
         self._won.pop(number, None)
         if call.outcome is not None:
-            self._drop(call.outcome[1])
+            self.drop(call.outcome[1])
 
-    def _drop(self, hold: _holdfast.Hold | None) -> None:
+    def unless_kept(self, call: Call, hold: _holdfast.Hold) -> None:
+        """Release the hold if its keep fails, for which no task waits any longer."""
+        call.spare = hold
+        if call.outcome is not None and call.outcome[0] != _holdfast.HF_OK:
+            self.drop(hold)
+
+    def drop(self, hold: _holdfast.Hold | None) -> None:
+        """Release a hold that no caller has, without waiting for the answer."""
         if hold is not None:
             with contextlib.suppress(LockError):
                 self.core.hf_hold_release_start(hold, next(self._numbers))
@@ -286,9 +300,14 @@ class Notices:
     def listen(self) -> None:
         """Start the thread that learns of losses without an event loop."""
         with self._starting:
-            if not self._listens and not self._closed:
-                start_thread(self._listen, "holdfast-notices")
-                self._listens = True  # or the next call tries again
+            if self._listens or self._closed:
+                return
+            self._listens = True
+        try:  # a signal's handler, which runs as the thread starts, may come here, too
+            start_thread(self._listen, "holdfast-notices")
+        except BaseException:
+            self._listens = False  # the next call tries again
+            raise
 
     def _listen(self) -> None:
         self._listener = threading.get_ident()
@@ -322,38 +341,56 @@ class Notices:
 
     def _drain(self) -> bool:
         """Hand on every completion in the queue. False when no more will follow."""
+        told: list[Any] = [None, None]  # a completion, and the call that it ends
         try:
             while True:
-                kind, status, op, number, hold, detail, message, timeouts, name, holds, left = (
-                    self.core.hf_client_next(self._client)
-                )
-                if kind == _holdfast.HF_KIND_NONE:
+                self.core.hf_client_next(self._client, told)
+                if not self._hand_on(told):
                     return True
-                if kind == _holdfast.HF_KIND_LOSS:
-                    _, lost = self._watches.pop(number, (None, None))
-                    if lost is not None:
-                        lost()
-                    self.look()
-                elif kind == _holdfast.HF_KIND_ALARM:
-                    alarm = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
-                    self._alarmed(alarm)
-                elif kind in (_holdfast.HF_KIND_TROUBLE, _holdfast.HF_KIND_FAILOVER):
-                    trouble = told(kind, status, holds, left, message)
-                    if self._troubled is not None:
-                        self._troubled(trouble)
-                else:
-                    self._settle(op, status, hold, detail, message)
         except ClosedError:
             with self._starting:
                 first, self._closed = not self._closed, True
             for op in [*self._later, *self._calls] if first else []:
-                self._settle(op, _holdfast.HF_ECANCELED, None, 0, "the client was closed")
+                canceled = _holdfast.HF_ECANCELED, None, 0, "the client was closed"
+                self._settle(op, self._calls.get(op), *canceled)
             self._watches.clear()
             self.look()
             return False
+        except BaseException:  # of a signal's handler, say: the core has it no more
+            if told[0] is not None:
+                self._hand_on(told)
+            raise
+
+    def _hand_on(self, told: list[Any]) -> bool:
+        """Hand on a completion, or do so again; return whether it was one. Then it is done."""
+        kind, status, op, number, hold, detail, message, timeouts, name, holds, left = told[0]
+        if kind == _holdfast.HF_KIND_LOSS:
+            _, lost = self._watches.pop(number, (None, None))
+            if lost is not None:
+                lost()
+            self.look()
+        elif kind == _holdfast.HF_KIND_ALARM:
+            alarm = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
+            self._alarmed(alarm)
+        elif kind in (_holdfast.HF_KIND_TROUBLE, _holdfast.HF_KIND_FAILOVER):
+            trouble = trouble_of(kind, status, holds, left, message)
+            if self._troubled is not None:
+                self._troubled(trouble)
+        elif kind != _holdfast.HF_KIND_NONE:
+            told[1] = told[1] or self._calls.get(op)
+            self._settle(op, told[1], status, hold, detail, message)
+        told[0] = None
+        told[1] = None
+        return bool(kind != _holdfast.HF_KIND_NONE)
 
     def _settle(
-        self, op: int, status: int, hold: _holdfast.Hold | None, detail: int, message: str
+        self,
+        op: int,
+        call: Call | None,
+        status: int,
+        hold: _holdfast.Hold | None,
+        detail: int,
+        message: str,
     ) -> None:
         what = self._later.get(op)
         if what is not None:
@@ -362,7 +399,6 @@ class Notices:
                 _log.warning("%s was released, but not as expected: %s", what, message)
             self._later.pop(op, None)  # at last: finish() in another thread waits for the log
             return
-        call = self._calls.pop(op, None)
         try:
             if call is None:
                 raise RuntimeError("no task waits for it")
@@ -371,9 +407,14 @@ class Notices:
             call.detail = detail
             call.message = message
             call.end(status, hold)
+            if call.outcome is not None and call.outcome[1] is not hold:
+                self.drop(hold)  # it came too late
         except RuntimeError:  # no task waits, or its loop is closed
-            self._drop(hold)
+            self.drop(hold)
+        self._calls.pop(op, None)  # at last: an exception before has this repeated
         if call is not None and call.ends:
+            if status != _holdfast.HF_OK:
+                self.drop(call.spare)
             self.look()
 
 

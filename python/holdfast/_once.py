@@ -526,6 +526,8 @@ class _AsyncPort:
     async def release(self) -> None:
         if self.hold is not None:
             await self.hold.release()
+        elif self.got:
+            self._lock._notices().drop(self.got[0])
 
     async def call(self, call: Callable[[], Awaitable[Any]]) -> Any:
         return await call()

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
-from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, released
+from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, _task, drop_block, released
 from ._arguments import encoded, extension, flag, patience, wishes
 from ._caller import Inside, refuse_as_job
-from ._errors import ForkedError, LockError, LockTimeout
+from ._errors import LockError, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, leave, loose, patiently, try_all
 from ._options import LockOptions
@@ -54,12 +54,9 @@ def call(
     last: object,
 ) -> None:
     noted = [lock._noted(options) for lock in locks]
-    try:
-        function([lock._handle for lock in locks], who, milliseconds, noted, last)
-    except ForkedError:
-        for lock in locks:
-            lock._reopen()
-        function([lock._handle for lock in locks], who, milliseconds, noted, last)
+    for lock in locks:  # before the call, which refuses handles of two processes
+        lock._reopen()
+    function([lock._handle for lock in locks], who, milliseconds, noted, last)
 
 
 def check_lock(lock: Lock | AsyncLock, kind: type[Lock | AsyncLock], client: Client) -> None:
@@ -407,12 +404,11 @@ class LocksAll(BaseLocks[Lock]):
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
-        got = holds._handles()
         try:
             self._inside.enter(*self._who(None), holds._enter_block())
             return holds
         except BaseException:  # no __exit__() follows
-            give_back(self._locks[0]._core, got)
+            give_back(self._locks[0]._core, holds._handles())
             raise
 
     __exit__ = leave
@@ -446,14 +442,18 @@ class LocksAll(BaseLocks[Lock]):
 async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) -> None:
     """Start all, even if it is cancelled meanwhile, and wait; then raise the first failure."""
     failed: LockError | None = None
-    calls = []
-    for lock, start in releases:
-        try:
-            call = start()
-            if call is not None:
-                calls.append((lock, call))
-        except LockError as error:
-            failed = failed or error
+    calls: list[tuple[Lock, Call]] = []
+
+    def begin(release: tuple[Lock, Callable[[], Call | None]]) -> None:
+        lock, start = release
+        call = start()
+        if call is not None:
+            calls.append((lock, call))
+
+    try:
+        try_all(releases, begin)
+    except LockError as error:
+        failed = error
     for lock, call in calls:
         try:
             await released(lock, call)
@@ -557,13 +557,18 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
             lambda number: call(locks, start, who, milliseconds, options, number),
             milliseconds,
         )
-        pairs = zip(self._locks, got, strict=True)
-        holds = AsyncHolds(
-            [each._take(won, owner, options, None, quiet) for each, won in pairs], quiet
-        )
-        if on_lost := on_lost or self._on_lost:
-            holds._tell(on_lost, AsyncHold._tell)
-        return holds
+        try:
+            pairs = zip(self._locks, got, strict=True)
+            holds = AsyncHolds(
+                [each._take(won, owner, options, None, quiet) for each, won in pairs], quiet
+            )
+            if on_lost := on_lost or self._on_lost:
+                holds._tell(on_lost, AsyncHold._tell)
+            return holds
+        except BaseException:
+            for won in got:
+                self._locks[0]._notices().drop(won)
+            raise
 
     async def acquire(
         self,
@@ -591,8 +596,13 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     async def __aenter__(self) -> AsyncHolds:
         """Acquire all, waiting without limit."""
         holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
-        self._inside.enter(_task(), self._locks[0]._me(), holds._enter_block())
-        return holds
+        try:
+            self._inside.enter(_task(), self._locks[0]._me(), holds._enter_block())
+            return holds
+        except BaseException:  # no __aexit__() follows
+            for handle in holds._handles():
+                self._locks[0]._notices().drop(handle)
+            raise
 
     async def __aexit__(
         self,
@@ -613,6 +623,11 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
             await _released(ends[::-1])
         except LockError as failed:
             excuse(failed, raised, self._quiet)
+        except asyncio.CancelledError:  # the releases go on
+            raise
+        except BaseException:
+            drop_block(first, self._inside, got)
+            raise
 
     def hold(
         self,

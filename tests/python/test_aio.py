@@ -640,6 +640,35 @@ def test_the_end_of_a_block_does_not_undo_a_cancelled_keep(
     run(main())
 
 
+@pytest.mark.redis
+@pytest.mark.parametrize("told", [False, True], ids=["fails later", "has failed"])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_cancelled_keep_that_fails_leaves_nothing_held(
+    several: bool, told: bool, run: Run, server: Server, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        with holdfast.connect(server.tcp, connect_timeout=0.3, command_timeout=0.3) as client:
+            notices = client._notices_here()
+            made: Any = client.aio.locks_all(name) if several else client.aio.lock(name)
+            try:
+                async with made as hold:
+                    raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+                    keeping = task(hold.keep(2))
+                    await come(lambda: notices._calls)
+                    (call,) = notices._calls.values()
+                    if told:
+                        until(lambda: elsewhere(notices._drain) and call.outcome)
+                    keeping.cancel()
+                    await asyncio.wait([keeping])
+                    assert keeping.cancelled()
+                await come(lambda: call.outcome)
+            finally:
+                raw.client_unpause()
+            await come(lambda: not raw.exists(name))
+
+    run(main())
+
+
 def test_a_cancelled_step_of_a_walk_loses_no_lock(
     run: Run, client: holdfast.Client, name: str
 ) -> None:
@@ -759,6 +788,41 @@ def test_a_grant_whose_loop_is_closed_before_its_task_runs_is_given_back(
     until(lambda: not raw.exists(name))
 
 
+def test_a_cancelled_acquire_that_a_grant_and_a_close_cross_is_cancelled(
+    run: Run, server: Server, name: str
+) -> None:
+    async def main() -> None:
+        client = holdfast.connect(server.tcp)
+        acquiring = task(client.aio.lock(name).acquire())
+        await asyncio.sleep(0)
+        notices = client._notices_here()
+        (call,) = notices._calls.values()
+        until(lambda: elsewhere(notices._drain) and call.outcome)
+        acquiring.cancel()
+        elsewhere(client.close)
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+
+    run(main())
+
+
+def test_a_grant_that_comes_as_its_task_gives_it_up_is_given_back(
+    run: Run, client: holdfast.Client, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        acquiring = task(lock.acquire())
+        await asyncio.sleep(0)
+        notices = client._notices_here()
+        (call,) = notices._calls.values()
+        call.end(_holdfast.HF_ECANCELED, None)  # as insist() does
+        until(lambda: elsewhere(notices._drain) and not notices._calls)
+        with pytest.raises(holdfast.ClosedError):
+            await acquiring
+        await come(lambda: not raw.exists(name))
+
+    run(main())
+
+
 # ----------------------------------------------------------------- Losing, end
 
 
@@ -826,6 +890,30 @@ def test_cancel_on_lost_cancels_the_body(
         if hasattr(current, "cancelling"):
             assert current is not None
             assert current.cancelling() == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_block_that_a_loss_cancels_says_so_though_its_body_releases(
+    several: bool, quiet: bool, run: Run, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        made: Any = client.aio.locks_all(name) if several else client.aio.lock(name)
+        with contextlib.nullcontext() if quiet else pytest.raises(holdfast.LockLost) as failed:
+            async with made.hold(cancel_on_lost=True, raise_on_lost=not quiet) as hold:
+                raw.delete(name)
+                finding = task(hold.check())
+                try:
+                    await asyncio.sleep(40)
+                finally:
+                    with contextlib.suppress(holdfast.LockLost):
+                        await hold.release()
+        with pytest.raises(holdfast.LockLost):
+            await finding
+        assert hold.state == "released"
+        assert failed is None or failed.value.cause == "gone"
 
     run(main())
 
@@ -923,8 +1011,9 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def hf_client_next(self, client: Any) -> Any:
-        told = self._core.hf_client_next(client)
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        told = to[0]
         won = told[4] is not None
         if won and self._which == "released" and self.task is not None:
             self.task.cancel()
@@ -936,7 +1025,6 @@ class Interrupted:
         if meets[self._which] and not self.lost:
             self.lost.append(told)
             raise SystemExit(143)
-        return told
 
 
 @pytest.mark.parametrize("which", ["won", "cancelled", "released"])
@@ -969,6 +1057,38 @@ def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
         assert not theirs.locked()
 
 
+class Meeting:
+    """A core in which a signal's handler raises with each completion that has just been taken."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        if to[0][0] != _holdfast.HF_KIND_NONE:
+            raise KeyError
+
+
+def test_a_completion_that_a_signal_meets_finds_its_task(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(type(context["exception"])))
+        lock = client.aio.lock(name)
+        for _ in range(10):
+            assert await lock.acquire()
+            await lock.release()
+
+    raised: list[type[BaseException]] = []
+    client._notices_here().core = cast("Any", Meeting(client._core))
+    run(main())
+    assert raised == [KeyError] * 20
+
+
 class Crossed:
     """A core whose task is cancelled as it gets its lock."""
 
@@ -979,11 +1099,10 @@ class Crossed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def hf_client_next(self, client: Any) -> Any:
-        told = self._core.hf_client_next(client)
-        if told[4] is not None:
+    def hf_client_next(self, client: Any, to: list[Any]) -> None:
+        self._core.hf_client_next(client, to)
+        if to[0][4] is not None:
             self._won()
-        return told
 
 
 @pytest.mark.redis

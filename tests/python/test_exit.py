@@ -219,6 +219,45 @@ if __name__ == "__main__":
     assert not raw.exists(name + ":parent")
 
 
+@pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.parametrize("waits", ["hold.lost.wait()", "leader.stop()"])
+def test_a_thread_that_waits_for_a_loss_or_a_leader_ends_with_its_child_of_multiprocessing(
+    waits: str, closes: bool, server: Server, name: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    work = """
+import multiprocessing, threading
+
+def wait():
+    hold.lost.wait()
+    WAITS
+
+def work():
+    global hold, leader
+    elected = threading.Event()
+    leader = client.leader(name + ":leader", lambda fence: elected.set())
+    leader.start()
+    elected.wait()
+    hold = lock.hold()
+    hold._loose = False
+    threading.Thread(target=wait).start()
+    while not client._notices_here()._waiting:
+        pass
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(10)
+    print(child.exitcode)
+    child.kill()
+"""
+    work = work.replace("WAITS", waits)
+    program.write_text(SETUP.replace("CLOSES", str(closes)) + work)
+    command = [sys.executable, str(program), server.tcp + PATIENT, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 def test_a_forked_child_that_exits_leaves_the_parent_s_holds(
     server: Server, name: str, raw: redis.Redis
 ) -> None:

@@ -60,8 +60,12 @@ def test_every_form_of_release_may_leave_the_answer(
 def test_ctrl_c_as_answers_are_looked_at_leaves_nothing_held(
     client: holdfast.Client, lock: holdfast.Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    drain = Notices._drain
+
     def interrupted(notices: Notices) -> bool:
-        raise KeyboardInterrupt
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return drain(notices)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), lock:
         patch.setattr(Notices, "_drain", interrupted)
@@ -227,6 +231,29 @@ def test_a_release_that_does_not_wait_takes_no_round_trip(
             raw.client_unpause()
         closing.finish()
     assert not raw.exists(name)
+
+
+@pytest.mark.redis
+def test_no_release_of_several_locks_by_a_task_takes_a_round_trip(
+    server: Server, raw: redis.Redis, name: str
+) -> None:
+    async def main(client: holdfast.Client) -> None:
+        locks = client.aio.locks_all(name, name + "2", release="later")
+        holds = await locks.hold()
+        await locks.acquire()
+        try:
+            async with locks:
+                raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+            await locks.release()
+            await holds.release()
+        finally:
+            raw.client_unpause()
+        assert holds.state == "released"
+
+    with holdfast.connect(server.tcp, command_timeout=20) as client:
+        asyncio.run(asyncio.wait_for(main(client), 10))
+        until(lambda: not client.lock(name).locked())
+        assert client.stats().unconfirmed == 0
 
 
 @pytest.mark.redis

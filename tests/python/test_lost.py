@@ -16,9 +16,10 @@ import pytest
 import redis
 
 import holdfast
-from conftest import WITH_REDIS, Server, Thread, until
+from conftest import WITH_REDIS, Server, Thread, elsewhere, until
 from holdfast import _notices
 from holdfast._caller import start_thread
+from holdfast._notices import Notices
 
 
 def threads() -> list[str]:
@@ -237,6 +238,22 @@ def test_on_lost_is_not_called_for_what_was_released(
     assert told == []
 
 
+def test_on_lost_is_not_called_for_a_close_as_it_is_set(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Notices.watch
+
+    def closes_then(notices: Notices, *given: Any) -> None:
+        watch(notices, *given)
+        client.close()  # as another thread may
+
+    told: list[holdfast.Hold] = []
+    hold = client.lock(name, renew=False).hold()
+    monkeypatch.setattr(Notices, "watch", closes_then)
+    hold._watch(told.append)
+    assert (hold.state, told) == ("released", [])
+
+
 @pytest.mark.parametrize("failed", [ValueError("of the user"), SystemExit(1)])
 def test_a_failing_on_lost_is_logged_and_harms_nobody(
     client: holdfast.Client,
@@ -328,6 +345,22 @@ def test_a_thread_that_could_not_be_started_is_started_later(
             lock.acquire()
         with lock:
             until(lambda: told)
+
+
+def test_a_signal_whose_handler_acquires_as_a_thread_starts_waits_for_nothing(
+    client: holdfast.Client, lock: holdfast.Lock, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any) -> None:
+        with client.lock(name + ":handler"):
+            pass
+        start_thread(*given)
+
+    def work() -> None:
+        with lock as hold:
+            assert hold.lost.wait(0.01) is False
+
+    monkeypatch.setattr(_notices, "start_thread", interrupted)
+    elsewhere(work)
 
 
 def test_an_on_lost_without_a_thread_is_called_where_the_loss_is_learnt(

@@ -176,6 +176,70 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
     assert not client.lock(name + "2").locked()
 
 
+class Limit(Exception):
+    """As Celery's handler raises in a task that takes too long."""
+
+
+def interrupting(
+    begins: str,
+    number: int,
+    reached: set[int],
+    raises: type[BaseException] = KeyboardInterrupt,
+    returns: bool = True,
+    ours: bool = False,
+) -> Any:
+    """Make a profile function that raises at that call from the one of such a name on.
+
+    returns  It looks no further than to the return of that call.
+    ours     It counts no calls of asyncio, say.
+    """
+    calls: list[Any] = []
+
+    def profile(frame: Any, event: str, _: object) -> None:
+        if frame.f_code.co_name == "__del__":
+            return  # what it raises is only reported
+        if ours and not frame.f_globals["__name__"].startswith("holdfast."):
+            return
+        if event == "return" and returns and frame in calls[:1]:
+            sys.setprofile(None)
+        elif event == "call" and (calls or frame.f_code.co_name == begins):
+            calls.append(frame)
+            if len(calls) == number:
+                reached.add(number)
+                raise raises
+
+    return profile
+
+
+@pytest.fixture
+def ungathered() -> Iterator[None]:
+    """Collect no garbage: callbacks of it would count, and what they raise is unraisable."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("ungathered")
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_at_any_call_of_an_enter_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool
+) -> None:
+    names = [name, name + "2"] if several else [name]
+    made: Any = client.locks_all(*names) if several else client.lock(name)
+    reached: set[int] = set()
+    for number in range(1, 200):
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.setprofile(interrupting("__enter__", number, reached))
+            with made:
+                pass
+        sys.setprofile(None)
+        assert [client.lock(each).count() for each in names] == [0] * len(names), number
+        if number not in reached:
+            break
+    assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
@@ -183,38 +247,97 @@ def test_a_signal_at_any_call_of_the_end_of_a_block_leaves_nothing_held(
     name: str,
     several: bool,
     later: bool,
-    request: pytest.FixtureRequest,
 ) -> None:
     names = [name, name + "2"] if several else [name]
     options = holdfast.LockOptions(release="later" if later else "wait")
     make: Any = client.locks_all if several else client.lock
     reached: set[int] = set()
-
-    def handle(number: int) -> Any:
-        calls: list[Any] = []
-
-        def profile(frame: Any, event: str, _: object) -> None:
-            if event == "return" and frame in calls[:1]:
-                sys.setprofile(None)
-            elif event == "call" and (calls or frame.f_code.co_name == "leave"):
-                calls.append(frame)
-                if len(calls) == number:
-                    reached.add(number)
-                    raise KeyboardInterrupt
-
-        return profile
-
-    gc.disable()  # its callbacks would count, and what they raise is told as unraisable
-    request.addfinalizer(gc.enable)
     for number in range(2, 200):
         with contextlib.suppress(KeyboardInterrupt):  # noqa: SIM117
             with make(*names, options=options):
-                sys.setprofile(handle(number))
+                sys.setprofile(interrupting("leave", number, reached))
         sys.setprofile(None)
         assert [client.lock(each).count() for each in names] == [0] * len(names), number
         if number not in reached:
             break
     assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
+@pytest.mark.parametrize("ends", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_signal_at_any_call_of_the_block_of_a_task_leaves_nothing_held(
+    client: holdfast.Client, name: str, several: bool, ends: bool, raw: redis.Redis
+) -> None:
+    names = [name, name + "2"] if several else [name]
+    options = holdfast.LockOptions(lease=60, on_lost=lambda _: None)
+    reached: set[int] = set()
+
+    async def main() -> None:
+        make: Any = client.aio.locks_all if several else client.aio.lock
+        made = make(*names, options=options)
+        for number in range(2 if ends else 1, 200):
+            with contextlib.suppress(Limit):
+                if not ends:
+                    sys.setprofile(interrupting("_take", number, reached, Limit, returns=False))
+                async with made:
+                    sys.setprofile(interrupting("__aexit__", number, reached, Limit))
+                    if not ends:
+                        sys.setprofile(None)
+            sys.setprofile(None)
+            assert made.count() == 0, number
+            if number not in reached:
+                break
+
+    asyncio.run(main())
+    until(lambda: not raw.exists(*names))
+    assert len(reached) > 3
+
+
+@pytest.mark.usefixtures("ungathered")
+def test_a_signal_at_any_call_that_hands_a_completion_on_leaves_no_task_waiting(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.aio.lock(name)
+    reached: set[int] = set()
+    told: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: told.append(type(context["exception"]))
+        )
+        for number in range(1, 100):
+            for work in (lock.acquire, lock.release):
+                sys.setprofile(interrupting("_settle", number, reached, Limit, ours=True))
+                await work()
+                sys.setprofile(None)
+            assert not await lock.locked()
+            if number not in reached:
+                break
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert told[:3] == [Limit] * 3
+    assert set(told) == {Limit}
+
+
+@pytest.mark.parametrize("most", [False, True])
+def test_a_turn_of_a_task_that_is_interrupted_as_it_begins_is_given_back(
+    client: holdfast.Client,
+    name: str,
+    raw: redis.Redis,
+    most: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise Limit
+
+    async def main() -> None:
+        with pytest.raises(Limit):
+            await client.aio.once_begin(name, ttl=60, at_most_once=most, lease=60)
+
+    monkeypatch.setattr(holdfast.AsyncLock, "_take", interrupted)
+    asyncio.run(main())
+    until(lambda: not raw.exists(name))
 
 
 def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(
@@ -423,6 +546,93 @@ def test_threads_of_a_forked_child_share_its_client(
         name,
     )
     assert said == "2\n"
+
+
+def test_a_forked_child_holds_locks_of_before_and_after_the_fork_together(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import asyncio, os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        old, new = sys.argv[2], sys.argv[2] + ":new"
+        lock, task_lock = client.lock(old), client.aio.lock(old)
+        both = client.locks_all(new, lock)
+
+        async def in_tasks():
+            async with client.aio.locks_all(new, task_lock) as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        def in_child(work):
+            child = os.fork()
+            if child == 0:
+                work()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+
+        def mixed():
+            with client.locks_all(new, lock) as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        def after_the_lock_alone():
+            with lock:
+                pass
+            with both as holds:
+                print(sorted(holds.fences) == [old, new], flush=True)
+
+        in_child(mixed)
+        in_child(lambda: asyncio.run(in_tasks()))
+        in_child(after_the_lock_alone)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "True\n" * 3
+
+
+def test_threads_of_a_forked_child_that_use_a_lock_first_share_its_handle(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import os, sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2], reentrant=False)
+        child = os.fork()
+        if child == 0:
+            together, acquired = threading.Barrier(2), threading.Event()
+            opens = holdfast.Lock._open
+
+            def open_together(lock):
+                together.wait(20)  # each thread finds no handle of this process
+                if threading.current_thread() is not first:
+                    acquired.wait(20)
+                return opens(lock)
+
+            def take():
+                lock.acquire()
+                acquired.set()
+                second.join(20)
+                lock.release()
+                print("released", flush=True)
+
+            holdfast.Lock._open = open_together
+            first = threading.Thread(target=take)
+            second = threading.Thread(target=lock.acquire, kwargs={"timeout": 0.05})
+            for thread in (first, second): thread.start()
+            for thread in (first, second): thread.join(30)
+            print(lock.locked(), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "released\nFalse\n"
 
 
 def test_a_close_in_a_forked_child_that_another_thread_crosses_leaves_no_client_open(

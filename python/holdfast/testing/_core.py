@@ -157,10 +157,10 @@ def hf_client_fd(client: Client) -> int:
         return client.descriptor()
 
 
-def hf_client_next(client: Client) -> Completion:
-    """Take the next completion."""
+def hf_client_next(client: Client, told: list[Any]) -> None:
+    """Take the next completion, and put it first in the list."""
     with client.space:
-        return client.told()
+        told[0] = client.told()
 
 
 def hf_op_cancel(client: Client, op: int) -> None:
