@@ -87,7 +87,7 @@ final class RedisLock implements HoldfastLock {
         this.shares = shares;
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
-        this.replicated = options.replicas > 0;
+        this.replicated = client.replicated || options.replicas > 0;
         this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options, shares);
         this.nesting = perThread ? null : handle;
         if (options.alarmTimeouts > 0 || options.renew != Core.HF_OFF) { // else no renewal can fail
