@@ -63,8 +63,7 @@ final class Completions {
         /** Takes the end of one; the last completes this. */
         private void end(hf_completion completion, String text) {
             holds[(int) (completion.getOp() - number)] = completion.getHold();
-            ended++;
-            if (ended == holds.length) {
+            if (ended + 1 == holds.length) {
                 complete(
                         new Outcome(
                                 completion.getStatus(),
@@ -74,6 +73,7 @@ final class Completions {
                                 completion.getError().getCause(),
                                 text));
             }
+            ended++; // last: without memory for the rest it is done again
         }
     }
 
@@ -82,6 +82,7 @@ final class Completions {
         void tellLoss();
     }
 
+    private final Actions actions;
     private final AlarmAction alarmed;
     private final TroubleAction troubled;
     private final AtomicLong numbers = new AtomicLong(1);
@@ -93,7 +94,8 @@ final class Completions {
     private volatile boolean abandoned;
 
     /** What is called with each alarm and with trouble must not run user code either. */
-    Completions(AlarmAction alarmed, TroubleAction troubled) {
+    Completions(Actions actions, AlarmAction alarmed, TroubleAction troubled) {
+        this.actions = actions;
         this.alarmed = alarmed;
         this.troubled = troubled;
     }
@@ -178,22 +180,36 @@ final class Completions {
         }
     }
 
-    /** A user's executor may run an action on this thread, which must go on. */
+    /**
+     * A user's executor may run an action on this thread, which must go on. The core returns no completion
+     * twice: while the heap is full, this thread waits with it.
+     */
     private void tellWhatever(hf_completion completion) {
-        try {
-            tell(completion);
-        } catch (RuntimeException | Error e) {
-            Log.log(Level.WARNING, "an action failed on the thread that tells of it", e);
+        for (;;) {
+            try {
+                tell(completion);
+                return;
+            } catch (OutOfMemoryError e) {
+                if (!actions.awaitMemory()) {
+                    return;
+                }
+            } catch (RuntimeException | Error e) {
+                Log.log(Level.WARNING, "an action failed on the thread that tells of it", e);
+                return;
+            }
         }
     }
 
+    /** Can be done again after an OutOfMemoryError. */
     private void tell(hf_completion completion) {
         if (completion.getKind() == Core.HF_KIND_LOSS) {
-            WeakReference<Watcher> watched = holds.remove(completion.getHold_number());
+            Long number = completion.getHold_number();
+            WeakReference<Watcher> watched = holds.get(number);
             Watcher hold = watched == null ? null : watched.get();
             if (hold != null) {
                 hold.tellLoss();
             }
+            holds.remove(number);
             return;
         }
         String text = Bytes.text(completion.getError().getMessage());
@@ -208,14 +224,16 @@ final class Completions {
             troubled.run(kind, completion.getHolds(), completion.getLeft_ms(), text);
             return;
         }
-        Operation operation = operations.remove(completion.getOp());
+        Long number = completion.getOp();
+        Operation operation = operations.get(number);
         if (operation == null) {
             Log.log(
                     Level.ERROR,
-                    "operation " + completion.getOp() + " ended, which is not under way");
+                    "operation " + number + " ended, which is not under way");
             return;
         }
         operation.end(completion, text);
+        operations.remove(number);
     }
 
     private static String kind(hf_completion trouble) {

@@ -502,20 +502,31 @@ final class RedisLock implements HoldfastLock {
             Function<Completions.Outcome, LockTimeoutException> busy,
             Function<Completions.Outcome, T> made,
             Consumer<T> unwanted) {
-        if (isBusy(outcome)) {
-            future.completeExceptionally(busy.apply(outcome));
-        } else if (outcome.hold() == 0) {
-            future.completeExceptionally(outcome.failure());
-        } else {
-            T taken;
+        T taken = null;
+        Throwable failure = null;
+        if (!isBusy(outcome) && outcome.hold() != 0) {
             try {
                 taken = made.apply(outcome);
             } catch (RuntimeException | Error e) {
-                future.completeExceptionally(e);
-                return;
+                failure = e;
             }
-            if (!future.complete(taken)) {
-                unwanted.accept(taken);
+        }
+        for (;;) {
+            try {
+                if (failure != null) {
+                    future.completeExceptionally(failure);
+                } else if (taken == null) {
+                    future.completeExceptionally(
+                            isBusy(outcome) ? busy.apply(outcome) : outcome.failure());
+                } else if (!future.complete(taken)
+                        && (future.isCompletedExceptionally() || future.getNow(null) != taken)) {
+                    unwanted.accept(taken);
+                }
+                return;
+            } catch (OutOfMemoryError e) { // or it would never end
+                if (!client.actions.awaitMemory()) {
+                    throw e;
+                }
             }
         }
     }

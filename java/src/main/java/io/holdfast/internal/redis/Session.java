@@ -56,6 +56,7 @@ final class Session {
         TroubleAction onTrouble = options.onTrouble;
         Completions completions =
                 new Completions(
+                        actions,
                         (name, timeouts, text) ->
                                 tell(
                                         actions,
@@ -140,6 +141,7 @@ final class Session {
             Actions actions,
             Set<Handle> owned,
             ExitHook exit) {
+        actions.end();
         completions.close(client);
         actions.close();
         owned.forEach(Handle::close);
