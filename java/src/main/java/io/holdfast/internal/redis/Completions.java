@@ -82,10 +82,14 @@ final class Completions {
         void tellLoss();
     }
 
+    /** The first number of operations that no caller waits for. */
+    private static final long UNAWAITED = 1L << 62;
+
     private final Actions actions;
     private final AlarmAction alarmed;
     private final TroubleAction troubled;
     private final AtomicLong numbers = new AtomicLong(1);
+    private final AtomicLong unawaited = new AtomicLong(UNAWAITED);
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<Watcher>> holds = new ConcurrentHashMap<>();
     private final ReentrantLock starting = new ReentrantLock();
@@ -124,6 +128,11 @@ final class Completions {
             throw e;
         }
         return operation;
+    }
+
+    /** A number for an operation that no caller waits for; it needs no memory. */
+    long unawaited() {
+        return unawaited.getAndIncrement();
     }
 
     /** From now on, tells the hold of its loss, unless it is dropped before. */
@@ -226,6 +235,9 @@ final class Completions {
         }
         Long number = completion.getOp();
         Operation operation = operations.get(number);
+        if (operation == null && number >= UNAWAITED) {
+            return;
+        }
         if (operation == null) {
             Log.log(
                     Level.ERROR,

@@ -205,8 +205,9 @@ final class RedisLock implements HoldfastLock {
 
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
+        Held.Key key = key(shares); // before there is a hold to lose
         return take(nanos, OWN_LEASE, hold, true, why)
-                ? RedisHold.of(client, this, key(shares), hold[0])
+                ? RedisHold.of(client, this, key, hold[0])
                 : null;
     }
 
@@ -380,16 +381,25 @@ final class RedisLock implements HoldfastLock {
 
     /** Leaves a hold to {@link #unlock()}, which takes those of its own thread first. */
     private void keep(long pointer) {
-        Handle hold = new Handle(pointer, Core::hf_hold_close);
         if (perThread || owner != null) {
-            hold.close();
+            Core.hf_hold_close(pointer);
             return;
         }
-        Deque<Handle> own =
-                started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
-        own.removeIf(RedisLock::wasReleased); // by other threads
-        hold.whenDropped(own, hold::close);
-        own.push(hold);
+        Handle hold = null;
+        Deque<Handle> own = null;
+        try {
+            hold = new Handle(pointer, Core::hf_hold_close);
+            own = started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
+            own.removeIf(RedisLock::wasReleased); // by other threads
+            own.push(hold);
+            hold.whenDropped(own, hold::close); // last: until then the handle gives nothing back
+        } catch (RuntimeException | Error e) { // the caller will not unlock() it
+            if (own != null) {
+                own.remove(hold);
+            }
+            client.abandon(pointer);
+            throw e;
+        }
     }
 
     private static boolean wasReleased(Handle hold) {
@@ -438,10 +448,11 @@ final class RedisLock implements HoldfastLock {
     }
 
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
+        Held.Key key = holdKey(false);
         return begin(
                 outcome -> timedOut(timeout, outcome.text()),
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
-                outcome -> RedisHold.of(client, this, holdKey(false), outcome.hold()),
+                outcome -> RedisHold.of(client, this, key, outcome.hold()),
                 Hold::releaseAsync,
                 false);
     }

@@ -226,6 +226,9 @@ final class Session {
             return start(number -> Core.hf_hold_release_start(hold, number));
         } catch (ClosedException | LockNotHeldException e) {
             return CompletableFuture.completedFuture(null); // it is released already
+        } catch (OutOfMemoryError e) {
+            Core.hf_hold_release_start(hold, completions.unawaited());
+            throw e;
         } finally {
             Core.hf_hold_close(hold);
         }
@@ -247,11 +250,19 @@ final class Session {
             return brake.during(call);
         } finally {
             if (brake.isOpen()) {
-                brakes.add(brake);
+                putBack(brake);
             }
             if (handle.isClosed()) {
                 freeBrakes();
             }
+        }
+    }
+
+    private void putBack(Brake brake) {
+        try {
+            brakes.add(brake);
+        } catch (OutOfMemoryError e) { // what the call has acquired is worth more
+            brake.free();
         }
     }
 
