@@ -1,7 +1,5 @@
 package io.holdfast.internal.redis;
 
-import io.holdfast.LockLostException;
-import io.holdfast.LockNotReplicatedException;
 import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
@@ -34,11 +32,7 @@ final class Completions {
 
         /** The Error or RuntimeException for it. */
         Throwable failure() {
-            return switch (status) {
-                case Core.HF_EREPLICAS -> new LockNotReplicatedException(text, replicas);
-                case Core.HF_ELOST -> new LockLostException(text, Status.lossCause(cause));
-                default -> Status.of(status, text);
-            };
+            return Status.of(status, text, cause, replicas);
         }
 
         /** Throws it, if it failed. */

@@ -452,6 +452,7 @@ final class RedisLock implements HoldfastLock {
         return begin(
                 outcome -> timedOut(timeout, outcome.text()),
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
+                UnaryOperator.identity(),
                 outcome -> RedisHold.of(client, this, key, outcome.hold()),
                 Hold::releaseAsync,
                 false);
@@ -462,18 +463,11 @@ final class RedisLock implements HoldfastLock {
         return byThread || owner != null ? key(shares) : null;
     }
 
-    /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted; the caller waits if awaited. */
+    /**
+     * Starts an acquire, does first what is then to be done with it, and makes of its hold what the future gives, unless
+     * it is unwanted; the caller waits if awaited.
+     */
     <T> CompletableFuture<T> begin(
-            Function<Completions.Outcome, LockTimeoutException> busy,
-            Supplier<Completions.Operation> start,
-            Function<Completions.Outcome, T> made,
-            Consumer<T> unwanted,
-            boolean awaited) {
-        return begin(busy, start, operation -> operation, made, unwanted, awaited);
-    }
-
-    /** The same, with something to be done first with what it has acquired. */
-    private <T> CompletableFuture<T> begin(
             Function<Completions.Outcome, LockTimeoutException> busy,
             Supplier<Completions.Operation> start,
             UnaryOperator<CompletableFuture<Completions.Outcome>> then,

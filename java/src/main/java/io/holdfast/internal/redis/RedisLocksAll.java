@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.UnaryOperator;
 
 /** Acquires several locks on Redis at once. */
 final class RedisLocksAll {
@@ -31,6 +32,7 @@ final class RedisLocksAll {
                 .begin(
                         outcome -> locks.get(outcome.lock()).timedOut(timeout, outcome.text()),
                         () -> start(Millis.timeout(timeout), byThread),
+                        UnaryOperator.identity(),
                         outcome -> holds(outcome.holds(), keys, made),
                         unwanted -> unwanted.holds().values().forEach(Hold::releaseAsync),
                         byThread);
