@@ -303,6 +303,32 @@ final class InterruptTest extends RedisTest {
         }
     }
 
+    @ParameterizedTest
+    @EnumSource
+    void anInterruptIsAnsweredAtOnceWhileReplicasAreAwaited(Wait wait) throws Exception {
+        try (Proxy proxy = new Proxy(SERVER.tcpUrl);
+                HoldfastClient other = Holdfast.connect(proxy.url() + PATIENT + "&replicas=1")) {
+            HoldfastLock there = other.lock(name);
+            lock.lock();
+            Async<Boolean> waiting =
+                    Async.start(
+                            () -> {
+                                assertThrows(InterruptedException.class, () -> wait.on(there));
+                                return Thread.currentThread().isInterrupted();
+                            });
+            Async.until(() -> queued() == 1);
+            proxy.hold(Proxy.Way.REQUESTS);
+            lock.unlock();
+            proxy.awaitCaught(); // the request that waits for replicas of the grant
+            long start = System.nanoTime();
+            waiting.thread.interrupt();
+            assertFalse(waiting.get());
+            assertInTime(start);
+            proxy.letGo();
+            Async.until(() -> queued() == 0 && !redis.exists(name));
+        }
+    }
+
     @Test
     void anInterruptedTryIsForgottenByTheNextOne() throws Exception {
         try (Proxy proxy = new Proxy(SERVER.tcpUrl);

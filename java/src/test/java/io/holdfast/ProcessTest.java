@@ -139,6 +139,20 @@ final class ProcessTest extends RedisTest {
         assertEquals(new Jvm.Run(0, "done"), run);
     }
 
+    @Test
+    void whatEndsWhileTheHeapIsFullIsToldAllTheSame() throws Exception {
+        Jvm.Run run =
+                Jvm.run(
+                        List.of(
+                                "-Xmx32m",
+                                "-XX:+UseSerialGC",
+                                "-Djava.util.logging.config.file=/dev/null"),
+                        Jvm.program(FullHeap.class),
+                        url(),
+                        name);
+        assertEquals(new Jvm.Run(0, "done"), run);
+    }
+
     @Tag(Jvm.NEWEST)
     @ParameterizedTest
     @ValueSource(strings = {"close", "drop"})

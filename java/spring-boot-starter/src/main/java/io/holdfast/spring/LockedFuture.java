@@ -43,7 +43,7 @@ final class LockedFuture {
                                     if (hold != null) {
                                         enter(hold);
                                     } else {
-                                        result.completeExceptionally(told.apply(failure));
+                                        refuse(failure, told);
                                     }
                                 });
                     } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
@@ -55,6 +55,14 @@ final class LockedFuture {
                     }
                 });
         return result;
+    }
+
+    private void refuse(Throwable failure, UnaryOperator<Throwable> told) {
+        try {
+            result.completeExceptionally(told.apply(failure));
+        } catch (RuntimeException | Error e) {
+            result.completeExceptionally(e);
+        }
     }
 
     /** Calls the method, which now has the lock. */

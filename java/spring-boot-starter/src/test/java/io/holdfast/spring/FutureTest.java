@@ -24,6 +24,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -170,6 +171,22 @@ final class FutureTest {
             assertEquals(hold.fence(), busy.holders().get(0).fence());
             assertTrue(busy.getMessage().contains("Payments.impatient(String)"), busy.getMessage());
         }
+    }
+
+    @Test
+    void aRefusalThatCannotBeMadeEndsTheFuture() {
+        Error full = new AssertionError("as if the heap were full");
+        CompletableFuture<Object> refused =
+                new LockedFuture(hold -> null)
+                        .acquire(
+                                CompletableFuture.failedFuture(new IllegalStateException()),
+                                ForkJoinPool.commonPool(),
+                                failure -> {
+                                    throw full;
+                                });
+        ExecutionException failed =
+                assertThrows(ExecutionException.class, () -> refused.get(20, TimeUnit.SECONDS));
+        assertSame(full, failed.getCause());
     }
 
     @Test

@@ -16,8 +16,15 @@ import java.util.concurrent.TimeoutException;
 public class Awaited<T> extends CompletableFuture<T> {
     @Override
     public T get() throws InterruptedException, ExecutionException {
-        if (!isDone() && isInPool()) {
-            park(Long.MAX_VALUE);
+        while (!isDone()) {
+            try {
+                if (!isInPool()) {
+                    return super.get();
+                }
+                park(Long.MAX_VALUE);
+            } catch (OutOfMemoryError e) { // it is still under way
+                Memory.await();
+            }
         }
         return super.get();
     }
@@ -35,11 +42,16 @@ public class Awaited<T> extends CompletableFuture<T> {
     @Override
     public T join() {
         boolean interrupted = false;
-        while (!isDone() && isInPool()) {
+        while (!isDone()) {
             try {
+                if (!isInPool()) {
+                    return super.join();
+                }
                 park(Long.MAX_VALUE);
             } catch (InterruptedException e) {
                 interrupted = true;
+            } catch (OutOfMemoryError e) {
+                Memory.await();
             }
         }
         if (interrupted) {

@@ -25,7 +25,7 @@ public final class Brake extends AbstractInterruptibleChannel {
         } finally {
             try {
                 end(true);
-            } catch (IOException interrupted) {
+            } catch (IOException | OutOfMemoryError interrupted) {
                 shut(); // the other thread may not be there yet
             }
             Reference.reachabilityFence(this);

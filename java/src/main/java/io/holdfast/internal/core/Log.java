@@ -2,24 +2,23 @@ package io.holdfast.internal.core;
 
 import java.lang.System.Logger.Level;
 
-/** The library's logger. */
+/** The library's logger. That of the program may throw: what is logged, such as a loss, goes on all the same. */
 public final class Log {
     private static final System.Logger LOGGER = System.getLogger("io.holdfast");
 
     private Log() {}
 
     public static void log(Level level, String format, Object... parameters) {
-        say(() -> LOGGER.log(level, format, parameters));
+        try {
+            LOGGER.log(level, format, parameters);
+        } catch (RuntimeException | Error e) {
+            return; // there is no other place for it
+        }
     }
 
     public static void log(Level level, String message, Throwable cause) {
-        say(() -> LOGGER.log(level, message, cause));
-    }
-
-    /** The program's logger may throw: what is logged, such as a loss, goes on all the same. */
-    private static void say(Runnable what) {
         try {
-            what.run();
+            LOGGER.log(level, message, cause);
         } catch (RuntimeException | Error e) {
             return; // there is no other place for it
         }

@@ -1,5 +1,6 @@
 package io.holdfast.internal.redis;
 
+import io.holdfast.internal.core.Memory;
 import io.holdfast.internal.core.Threads;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool.ForkJoinWorkerThreadFactory;
@@ -25,6 +26,7 @@ final class Actions implements Executor {
     private final Executor chosen;
     /** It has no thread before its first task. */
     private final ForkJoinPool pool = new ForkJoinPool(THREADS, FACTORY, null, true);
+    private volatile boolean ending;
 
     /** Null: the pool. */
     Actions(Executor chosen) {
@@ -38,11 +40,11 @@ final class Actions implements Executor {
             executeHere(action);
             return;
         }
-        Once once = new Once(action);
+        Once once = once(action);
         try {
             chosen.execute(once);
         } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
-            if (once.begun.get()) {
+            if (once.get()) {
                 throw e; // it ran the action on this thread
             }
             executeHere(once);
@@ -51,20 +53,47 @@ final class Actions implements Executor {
 
     /** For the library's own actions: they do not wait behind the user's executor. */
     void executeHere(Runnable action) {
-        Once once = new Once(action);
+        Once once = once(action);
         try {
-            pool.execute(once);
-        } catch (RejectedExecutionException closed) {
-            Threads.start("holdfast-actions", once);
+            try {
+                pool.execute(once);
+            } catch (RejectedExecutionException closed) {
+                Threads.start("holdfast-actions", once);
+            }
         } catch (Error noThread) { // though it may be in the queue
             once.run();
         }
     }
 
-    /** An executor that throws may have taken the action all the same. */
-    private static final class Once implements Runnable {
-        final AtomicBoolean begun = new AtomicBoolean();
-        private final Runnable action;
+    /** A future does not give its action once more. */
+    private Once once(Runnable action) {
+        for (;;) {
+            try {
+                return new Once(action);
+            } catch (OutOfMemoryError e) {
+                if (!awaitMemory()) {
+                    throw e;
+                }
+            }
+        }
+    }
+
+    /** Waits for a moment, if the heap is full; false: the client is being closed, and waits for nothing. */
+    boolean awaitMemory() {
+        Memory.await();
+        return !ending;
+    }
+
+    /** The client is being closed. */
+    void end() {
+        ending = true;
+    }
+
+    /** An executor that throws may have taken the action all the same. True: it has begun. */
+    private static final class Once extends AtomicBoolean implements Runnable {
+        private static final long serialVersionUID = 1;
+
+        private final transient Runnable action;
 
         Once(Runnable action) {
             this.action = action;
@@ -72,7 +101,7 @@ final class Actions implements Executor {
 
         @Override
         public void run() {
-            if (begun.compareAndSet(false, true)) {
+            if (compareAndSet(false, true)) {
                 action.run();
             }
         }

@@ -1,7 +1,5 @@
 package io.holdfast.internal.redis;
 
-import io.holdfast.LockLostException;
-import io.holdfast.LockNotReplicatedException;
 import io.holdfast.internal.core.Awaited;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
@@ -34,11 +32,7 @@ final class Completions {
 
         /** The Error or RuntimeException for it. */
         Throwable failure() {
-            return switch (status) {
-                case Core.HF_EREPLICAS -> new LockNotReplicatedException(text, replicas);
-                case Core.HF_ELOST -> new LockLostException(text, Status.lossCause(cause));
-                default -> Status.of(status, text);
-            };
+            return Status.of(status, text, cause, replicas);
         }
 
         /** Throws it, if it failed. */
@@ -63,8 +57,7 @@ final class Completions {
         /** Takes the end of one; the last completes this. */
         private void end(hf_completion completion, String text) {
             holds[(int) (completion.getOp() - number)] = completion.getHold();
-            ended++;
-            if (ended == holds.length) {
+            if (ended + 1 == holds.length) {
                 complete(
                         new Outcome(
                                 completion.getStatus(),
@@ -74,6 +67,7 @@ final class Completions {
                                 completion.getError().getCause(),
                                 text));
             }
+            ended++; // last: without memory for the rest it is done again
         }
     }
 
@@ -82,9 +76,14 @@ final class Completions {
         void tellLoss();
     }
 
+    /** The first number of operations that no caller waits for. */
+    private static final long UNAWAITED = 1L << 62;
+
+    private final Actions actions;
     private final AlarmAction alarmed;
     private final TroubleAction troubled;
     private final AtomicLong numbers = new AtomicLong(1);
+    private final AtomicLong unawaited = new AtomicLong(UNAWAITED);
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<Watcher>> holds = new ConcurrentHashMap<>();
     private final ReentrantLock starting = new ReentrantLock();
@@ -93,7 +92,8 @@ final class Completions {
     private volatile boolean abandoned;
 
     /** What is called with each alarm and with trouble must not run user code either. */
-    Completions(AlarmAction alarmed, TroubleAction troubled) {
+    Completions(Actions actions, AlarmAction alarmed, TroubleAction troubled) {
+        this.actions = actions;
         this.alarmed = alarmed;
         this.troubled = troubled;
     }
@@ -122,6 +122,11 @@ final class Completions {
             throw e;
         }
         return operation;
+    }
+
+    /** A number for an operation that no caller waits for; it needs no memory. */
+    long unawaited() {
+        return unawaited.getAndIncrement();
     }
 
     /** From now on, tells the hold of its loss, unless it is dropped before. */
@@ -178,22 +183,36 @@ final class Completions {
         }
     }
 
-    /** A user's executor may run an action on this thread, which must go on. */
+    /**
+     * A user's executor may run an action on this thread, which must go on. The core returns no completion
+     * twice: while the heap is full, this thread waits with it.
+     */
     private void tellWhatever(hf_completion completion) {
-        try {
-            tell(completion);
-        } catch (RuntimeException | Error e) {
-            Log.log(Level.WARNING, "an action failed on the thread that tells of it", e);
+        for (;;) {
+            try {
+                tell(completion);
+                return;
+            } catch (OutOfMemoryError e) {
+                if (!actions.awaitMemory()) {
+                    return;
+                }
+            } catch (RuntimeException | Error e) {
+                Log.log(Level.WARNING, "an action failed on the thread that tells of it", e);
+                return;
+            }
         }
     }
 
+    /** Can be done again after an OutOfMemoryError. */
     private void tell(hf_completion completion) {
         if (completion.getKind() == Core.HF_KIND_LOSS) {
-            WeakReference<Watcher> watched = holds.remove(completion.getHold_number());
+            Long number = completion.getHold_number();
+            WeakReference<Watcher> watched = holds.get(number);
             Watcher hold = watched == null ? null : watched.get();
             if (hold != null) {
                 hold.tellLoss();
             }
+            holds.remove(number);
             return;
         }
         String text = Bytes.text(completion.getError().getMessage());
@@ -208,14 +227,19 @@ final class Completions {
             troubled.run(kind, completion.getHolds(), completion.getLeft_ms(), text);
             return;
         }
-        Operation operation = operations.remove(completion.getOp());
+        Long number = completion.getOp();
+        Operation operation = operations.get(number);
+        if (operation == null && number >= UNAWAITED) {
+            return;
+        }
         if (operation == null) {
             Log.log(
                     Level.ERROR,
-                    "operation " + completion.getOp() + " ended, which is not under way");
+                    "operation " + number + " ended, which is not under way");
             return;
         }
         operation.end(completion, text);
+        operations.remove(number);
     }
 
     private static String kind(hf_completion trouble) {

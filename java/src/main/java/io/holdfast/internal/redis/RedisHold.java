@@ -37,7 +37,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     /** Takes it out of what the client knows of the holds in hand. */
     private final Runnable forget;
 
-    private final Queue<Consumer<? super Hold>> lossListeners = new ConcurrentLinkedQueue<>();
+    private final Queue<Runnable> lossActions = new ConcurrentLinkedQueue<>();
     /** The core's cause when the handle was given back. */
     private volatile int lastCause = Core.HF_CAUSE_NONE;
 
@@ -125,7 +125,15 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     @Override
     public void onLost(Consumer<? super Hold> action) {
-        lossListeners.add(Objects.requireNonNull(action, "action"));
+        Objects.requireNonNull(action, "action");
+        lossActions.add(
+                () -> {
+                    try {
+                        action.accept(this);
+                    } catch (RuntimeException | Error e) { // the other actions wait
+                        Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
+                    }
+                });
         if (lossCause().isEmpty() && !handle.isClosed()) {
             client.watch(number, this);
         }
@@ -136,19 +144,11 @@ final class RedisHold implements Hold, Completions.Watcher {
         }
     }
 
-    /** The thread that takes a listener out runs it. */
+    /** The thread that takes an action out runs it. */
     @Override
     public void tellLoss() {
-        for (var action = lossListeners.poll(); action != null; action = lossListeners.poll()) {
-            Consumer<? super Hold> listener = action;
-            client.actions.execute(
-                    () -> {
-                        try {
-                            listener.accept(this);
-                        } catch (RuntimeException | Error e) { // the other actions wait
-                            Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
-                        }
-                    });
+        for (var action = lossActions.poll(); action != null; action = lossActions.poll()) {
+            client.actions.execute(action);
         }
     }
 

@@ -87,7 +87,7 @@ final class RedisLock implements HoldfastLock {
         this.shares = shares;
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
-        this.replicated = options.replicas > 0;
+        this.replicated = client.replicated || options.replicas > 0;
         this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options, shares);
         this.nesting = perThread ? null : handle;
         if (options.alarmTimeouts > 0 || options.renew != Core.HF_OFF) { // else no renewal can fail
@@ -205,8 +205,9 @@ final class RedisLock implements HoldfastLock {
 
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
+        Held.Key key = key(shares); // before there is a hold to lose
         return take(nanos, OWN_LEASE, hold, true, why)
-                ? RedisHold.of(client, this, key(shares), hold[0])
+                ? RedisHold.of(client, this, key, hold[0])
                 : null;
     }
 
@@ -380,16 +381,25 @@ final class RedisLock implements HoldfastLock {
 
     /** Leaves a hold to {@link #unlock()}, which takes those of its own thread first. */
     private void keep(long pointer) {
-        Handle hold = new Handle(pointer, Core::hf_hold_close);
         if (perThread || owner != null) {
-            hold.close();
+            Core.hf_hold_close(pointer);
             return;
         }
-        Deque<Handle> own =
-                started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
-        own.removeIf(RedisLock::wasReleased); // by other threads
-        hold.whenDropped(own, hold::close);
-        own.push(hold);
+        Handle hold = null;
+        Deque<Handle> own = null;
+        try {
+            hold = new Handle(pointer, Core::hf_hold_close);
+            own = started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
+            own.removeIf(RedisLock::wasReleased); // by other threads
+            own.push(hold);
+            hold.whenDropped(own, hold::close); // last: until then the handle gives nothing back
+        } catch (RuntimeException | Error e) { // the caller will not unlock() it
+            if (own != null) {
+                own.remove(hold);
+            }
+            client.abandon(pointer);
+            throw e;
+        }
     }
 
     private static boolean wasReleased(Handle hold) {
@@ -438,10 +448,12 @@ final class RedisLock implements HoldfastLock {
     }
 
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
+        Held.Key key = holdKey(false);
         return begin(
                 outcome -> timedOut(timeout, outcome.text()),
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
-                outcome -> RedisHold.of(client, this, holdKey(false), outcome.hold()),
+                UnaryOperator.identity(),
+                outcome -> RedisHold.of(client, this, key, outcome.hold()),
                 Hold::releaseAsync,
                 false);
     }
@@ -451,18 +463,11 @@ final class RedisLock implements HoldfastLock {
         return byThread || owner != null ? key(shares) : null;
     }
 
-    /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted; the caller waits if awaited. */
+    /**
+     * Starts an acquire, does first what is then to be done with it, and makes of its hold what the future gives, unless
+     * it is unwanted; the caller waits if awaited.
+     */
     <T> CompletableFuture<T> begin(
-            Function<Completions.Outcome, LockTimeoutException> busy,
-            Supplier<Completions.Operation> start,
-            Function<Completions.Outcome, T> made,
-            Consumer<T> unwanted,
-            boolean awaited) {
-        return begin(busy, start, operation -> operation, made, unwanted, awaited);
-    }
-
-    /** The same, with something to be done first with what it has acquired. */
-    private <T> CompletableFuture<T> begin(
             Function<Completions.Outcome, LockTimeoutException> busy,
             Supplier<Completions.Operation> start,
             UnaryOperator<CompletableFuture<Completions.Outcome>> then,
@@ -502,20 +507,31 @@ final class RedisLock implements HoldfastLock {
             Function<Completions.Outcome, LockTimeoutException> busy,
             Function<Completions.Outcome, T> made,
             Consumer<T> unwanted) {
-        if (isBusy(outcome)) {
-            future.completeExceptionally(busy.apply(outcome));
-        } else if (outcome.hold() == 0) {
-            future.completeExceptionally(outcome.failure());
-        } else {
-            T taken;
+        T taken = null;
+        Throwable failure = null;
+        if (!isBusy(outcome) && outcome.hold() != 0) {
             try {
                 taken = made.apply(outcome);
             } catch (RuntimeException | Error e) {
-                future.completeExceptionally(e);
-                return;
+                failure = e;
             }
-            if (!future.complete(taken)) {
-                unwanted.accept(taken);
+        }
+        for (;;) {
+            try {
+                if (failure != null) {
+                    future.completeExceptionally(failure);
+                } else if (taken == null) {
+                    future.completeExceptionally(
+                            isBusy(outcome) ? busy.apply(outcome) : outcome.failure());
+                } else if (!future.complete(taken)
+                        && (future.isCompletedExceptionally() || future.getNow(null) != taken)) {
+                    unwanted.accept(taken);
+                }
+                return;
+            } catch (OutOfMemoryError e) { // or it would never end
+                if (!client.actions.awaitMemory()) {
+                    throw e;
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.UnaryOperator;
 
 /** Acquires several locks on Redis at once. */
 final class RedisLocksAll {
@@ -26,11 +27,13 @@ final class RedisLocksAll {
     /** Starts it, also if the calling thread waits: in native code it could not be interrupted. */
     CompletableFuture<Holds> begin(Duration timeout, boolean byThread) {
         List<Held.Key> keys = locks.stream().map(lock -> lock.holdKey(byThread)).toList();
+        Map<String, Hold> made = new LinkedHashMap<>(); // before there are holds to lose
         return locks.get(0)
                 .begin(
                         outcome -> locks.get(outcome.lock()).timedOut(timeout, outcome.text()),
                         () -> start(Millis.timeout(timeout), byThread),
-                        outcome -> holds(outcome.holds(), keys),
+                        UnaryOperator.identity(),
+                        outcome -> holds(outcome.holds(), keys, made),
                         unwanted -> unwanted.holds().values().forEach(Hold::releaseAsync),
                         byThread);
     }
@@ -58,8 +61,7 @@ final class RedisLocksAll {
     }
 
     /** Makes all holds, or releases them. */
-    private Holds holds(long[] pointers, List<Held.Key> keys) {
-        Map<String, Hold> holds = new LinkedHashMap<>();
+    private Holds holds(long[] pointers, List<Held.Key> keys, Map<String, Hold> holds) {
         Throwable failure = null;
         for (int at = 0; at < pointers.length; at++) {
             try {

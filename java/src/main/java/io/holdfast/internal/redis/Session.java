@@ -22,14 +22,18 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 
 /** What a client has, and its locks and holds use: the core's client, its completions, its owners. */
 final class Session {
+    private static final Pattern REPLICAS = Pattern.compile("[?&]replicas=0*[1-9]");
     /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
     private static final AtomicLong THREADS = new AtomicLong();
 
     final Actions actions;
     final Held held = new Held();
+    /** Whether the locks that name no number wait for replicas, too. */
+    final boolean replicated;
     private final Completions completions;
     private final Handle handle;
     private final ExitHook exit = new ExitHook();
@@ -46,11 +50,13 @@ final class Session {
 
     Session(String url, ClientSettings options) {
         long pointer = Threads.blocking(() -> open(url, options));
+        this.replicated = REPLICAS.matcher(url).find();
         Actions actions = new Actions(options.executor);
         AlarmAction onAlarm = options.onAlarm;
         TroubleAction onTrouble = options.onTrouble;
         Completions completions =
                 new Completions(
+                        actions,
                         (name, timeouts, text) ->
                                 tell(
                                         actions,
@@ -135,6 +141,7 @@ final class Session {
             Actions actions,
             Set<Handle> owned,
             ExitHook exit) {
+        actions.end();
         completions.close(client);
         actions.close();
         owned.forEach(Handle::close);
@@ -219,6 +226,9 @@ final class Session {
             return start(number -> Core.hf_hold_release_start(hold, number));
         } catch (ClosedException | LockNotHeldException e) {
             return CompletableFuture.completedFuture(null); // it is released already
+        } catch (OutOfMemoryError e) {
+            Core.hf_hold_release_start(hold, completions.unawaited());
+            throw e;
         } finally {
             Core.hf_hold_close(hold);
         }
@@ -240,11 +250,19 @@ final class Session {
             return brake.during(call);
         } finally {
             if (brake.isOpen()) {
-                brakes.add(brake);
+                putBack(brake);
             }
             if (handle.isClosed()) {
                 freeBrakes();
             }
+        }
+    }
+
+    private void putBack(Brake brake) {
+        try {
+            brakes.add(brake);
+        } catch (OutOfMemoryError e) { // what the call has acquired is worth more
+            brake.free();
         }
     }
 

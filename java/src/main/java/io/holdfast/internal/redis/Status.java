@@ -26,15 +26,13 @@ final class Status {
 
     /** The JNI library calls this, with the core's message, on the thread whose call failed. */
     static void raise(int status, byte[] message) {
-        raise(status, Bytes.text(message));
-    }
-
-    static void raise(int status, String message) {
-        throw Threads.raised(of(status, message));
+        var error = Core.hf_error_last();
+        throw Threads.raised(
+                of(status, Bytes.text(message), error.getCause(), error.getReplicas()));
     }
 
     /** The Error or RuntimeException for it. */
-    static Throwable of(int status, String text) {
+    static Throwable of(int status, String text, int cause, long replicas) {
         switch (status) {
             case Core.HF_EINVAL:
                 return new IllegalArgumentException(text);
@@ -48,7 +46,7 @@ final class Status {
             case Core.HF_EDEADLOCK:
                 return new LockDeadlockException(text);
             case Core.HF_ELOST:
-                return new LockLostException(text, lossCause(Core.hf_error_last().getCause()));
+                return new LockLostException(text, lossCause(cause));
             case Core.HF_EUNKNOWN:
                 return new LockUnknownException(text);
             case Core.HF_ECONNECT:
@@ -65,8 +63,8 @@ final class Status {
             case Core.HF_ECLOSED:
             case Core.HF_EFORKED:
                 return new ClosedException(text);
-            case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
-                return new LockNotReplicatedException(text, Core.hf_error_last().getReplicas());
+            case Core.HF_EREPLICAS:
+                return new LockNotReplicatedException(text, replicas);
             case Core.HF_ELIMIT:
                 return new LimitDiffersException(text);
             case Core.HF_ESETTLED:

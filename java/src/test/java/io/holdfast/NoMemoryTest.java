@@ -1,0 +1,121 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.lang.reflect.Field;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+
+/** The heap is full where a lock has just been acquired: it has a caller, or is given back. */
+final class NoMemoryTest extends RedisTest {
+    /** Of a lock that would stand for ever. */
+    private static final LockOptions OPTIONS =
+            LockOptions.defaults().neverExpires().reentrant(false);
+
+    private static Object get(Object of, String field) throws ReflectiveOperationException {
+        return field(of, field).get(of);
+    }
+
+    private static void set(Object of, String field, Object value)
+            throws ReflectiveOperationException {
+        field(of, field).set(of, value);
+    }
+
+    private static Field field(Object of, String name) throws ReflectiveOperationException {
+        Field field = of.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+    }
+
+    /** It has no room for more, and then nor has the table of what is under way. */
+    private static final class Full<K, V> extends ConcurrentHashMap<K, V> {
+        private static final long serialVersionUID = 1;
+
+        private final transient Object completions;
+
+        Full(Object completions) {
+            this.completions = completions;
+        }
+
+        @Override
+        public V put(K key, V value) {
+            throw new OutOfMemoryError();
+        }
+
+        @Override
+        public V computeIfAbsent(K key, Function<? super K, ? extends V> make) {
+            try {
+                set(completions, "operations", new Full<>(null));
+            } catch (ReflectiveOperationException e) {
+                throw new AssertionError(e);
+            }
+            throw new OutOfMemoryError();
+        }
+    }
+
+    @Test
+    void aHoldThatIsNotNotedForUnlockIsGivenBack() throws Exception {
+        HoldfastLock mine = client.lock(name, OPTIONS);
+        set(mine, "started", new Full<>(get(get(mine, "client"), "completions")));
+        ForkJoinPool pool = new ForkJoinPool(1);
+        try {
+            Callable<Boolean> locking = mine::tryLock;
+            Throwable failed =
+                    assertThrows(
+                            ExecutionException.class,
+                            () -> pool.submit(locking).get(20, TimeUnit.SECONDS));
+            while (failed.getCause() != null) { // the pool wraps it
+                failed = failed.getCause();
+            }
+            assertEquals(OutOfMemoryError.class, failed.getClass());
+            Async.until(() -> !redis.exists(name));
+        } finally {
+            pool.shutdown();
+        }
+    }
+
+    @Test
+    void aBrakeThatIsNotPutBackCostsNoHold() throws Exception {
+        HoldfastLock mine = client.lock(name, OPTIONS);
+        set(
+                get(mine, "client"),
+                "brakes",
+                new ConcurrentLinkedQueue<Object>() {
+                    private static final long serialVersionUID = 1;
+
+                    @Override
+                    public boolean add(Object brake) {
+                        throw new OutOfMemoryError();
+                    }
+                });
+        try {
+            mine.acquire().close();
+            mine.lockInterruptibly();
+            mine.unlock();
+        } catch (OutOfMemoryError e) { // which would end all tests
+            throw new AssertionError(e);
+        }
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void whatAHoldIsFoundByIsMadeBeforeItIsAcquired() throws Exception {
+        HoldfastLock mine = client.lock(name, OPTIONS);
+        HoldfastLock named = client.lock(name, OPTIONS.reentrant(true).owner("me"));
+        for (HoldfastLock each : new HoldfastLock[] {mine, named}) {
+            set(each, "name", null); // as if there were no memory
+        }
+        assertThrows(NullPointerException.class, mine::acquire);
+        Async.until(() -> !redis.exists(name));
+        assertThrows(NullPointerException.class, named::acquireAsync);
+        Async.until(() -> !redis.exists(name));
+    }
+}
