@@ -1036,20 +1036,6 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     return status;
 }
 
-/* A keep of it may have failed, and no caller can ask for it once more. */
-static void keep_locked(const hf_hold *hold, int64_t now) {
-    int64_t left_ms = hf_until(hold->keeps_until, now);
-    hf_task *task = NULL;
-    if (left_ms >= HF_LEASE_MIN && hf_thread_start_locked(hold->client) == HF_OK)
-        task = hf_task_new(sizeof *task, hold->names, NULL, NULL);
-    if (task == NULL)
-        return;
-    HF_MARK("H243");
-    renewal_request(&task->request, hold, left_ms, HF_RENEW_KEEP);
-    task->insists = true;
-    hf_task_submit(&hold->client->links, task, hold->keeps_until);
-}
-
 void hf_hold_close(hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return;
@@ -1066,8 +1052,6 @@ void hf_hold_close(hf_hold *hold) {
             if (hold->pushed) /* it has its whole lease */
                 hf_hold_claim_locked(hold, now);
             bury_locked(hold, false);
-            if (hold->tag[0] == '\0') /* else it is a vote, which counts with others alone */
-                keep_locked(hold, now);
         } else if (hold->state == HF_STATE_HELD) {          /* its time is over here */
             hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it longer */
         }

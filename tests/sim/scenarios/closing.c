@@ -458,33 +458,6 @@ static void test_a_close_keeps_what_is_being_kept(void **state) {
     keep_and_close(60000);
 }
 
-/* H243: the hold has its old lease on the server, which reads its data and is back before that
- * ends. */
-static void test_a_keep_that_failed_outlives_its_handle(void **state) {
-    (void)state;
-    for (int closes = 0; closes < 2; closes++) {
-        hf_client *client = open_with(tcp_url(), 500, 500);
-        warm_up(client);
-        hf_lock *lock = lease_lock(client, "k", 10000, HF_ON);
-        hf_hold *hold = held(lock);
-        servers_refuse(0, SIM_LOADING, "LOADING it reads its data", -1);
-        assert_status(hf_hold_keep(hold, 60000), HF_ESERVER);
-        hf_hold_close(hold);
-        sleep_ms(1000);
-        servers_refuse(0, SIM_LOADING, NULL, 0);
-        if (closes)
-            hf_client_close(client);
-        else
-            sleep_ms(2000);
-        assert_in_range(NUMBER("PTTL k"), 50000, 60000);
-        hf_lock_close(lock);
-        if (!closes)
-            hf_client_close(client);
-        assert_in_range(NUMBER("PTTL k"), 50000, 60000);
-        TELL("DEL k");
-    }
-}
-
 typedef struct handing {
     hf_hold *hold;
     hf_status status;
@@ -550,7 +523,6 @@ int main(int count, char **words) {
         TEST(test_a_close_asks_again_for_a_keep_that_had_no_answer),
         TEST(test_a_close_asks_again_for_a_keep_that_was_refused),
         TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
-        TEST(test_a_keep_that_failed_outlives_its_handle),
         TEST(test_a_close_does_not_take_the_memory_to_hand_a_hold_over),
     };
     return RUN_TESTS(tests, count, words);
