@@ -1401,7 +1401,8 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  * @retval HF_EUNKNOWN  The answer was lost, or another replacement of its lease is under way. The
  *                      hold is still held, for duration_ms; if the server has kept it, nothing
  *                      extends it. Call this function again, with the same duration or less, or
- *                      release the hold. hf_client_close() asks for it once more.
+ *                      release the hold. As long as its handle is open, hf_client_close() asks for
+ *                      it once more.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN. Of a
  *                      quorum, what most masters refused to keep is released by hf_client_close().
  * @retval HF_ENOMEM    As after HF_EUNKNOWN.
@@ -1450,7 +1451,8 @@ HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_le
 
 /**
  * Close the handle without releasing the hold: if it is still held, it lasts until its lease ends,
- * and is no longer renewed unless it was left with the client (HF_ACQUIRE_KEEP). NULL is allowed.
+ * and is no longer renewed unless it was left with the client (HF_ACQUIRE_KEEP). A keep that failed
+ * (hf_hold_keep()) is not asked for again: close the client first. NULL is allowed.
  *
  * Threads:  any, once.   Blocks: never.   Since: 0.1.
  */
