@@ -561,11 +561,10 @@ class AsyncHold(BaseHold):
     async def keep(self, seconds: float | timedelta) -> None:
         """Leave the lock held for `seconds` from now on, as Hold.keep().
 
-        If this is cancelled, it goes on. If it fails afterwards, the hold of a block is released.
+        If this is cancelled, it goes on.
         """
         milliseconds, core = duration("seconds", seconds, least=0), self._core
-        notices = self._notices()
-        _, call = notices.start(
+        _, call = self._notices().start(
             lambda number: core.hf_hold_keep_start(self._handle, milliseconds, number)
         )
         call.ends = True
@@ -573,8 +572,6 @@ class AsyncHold(BaseHold):
             await released(self._lock, call)
         except asyncio.CancelledError:  # the end of a block would release the hold all the same
             self._loose = False
-            if self._entered or self._block:
-                notices.unless_kept(call, self._handle)
             self._leave_block()
             raise
         self._leave_block()

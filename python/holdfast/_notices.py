@@ -38,7 +38,6 @@ class Call:
         self._loop = loop
         self.taken = taken
         self.ends = False  # a hold, for whose end another caller may wait
-        self.spare: _holdfast.Hold | None = None  # released if it fails
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -223,12 +222,6 @@ class Notices:
         if call.outcome is not None:
             self.drop(call.outcome[1])
 
-    def unless_kept(self, call: Call, hold: _holdfast.Hold) -> None:
-        """Release the hold if its keep fails, for which no task waits any longer."""
-        call.spare = hold
-        if call.outcome is not None and call.outcome[0] != _holdfast.HF_OK:
-            self.drop(hold)
-
     def drop(self, hold: _holdfast.Hold | None) -> None:
         """Release a hold that no caller has, without waiting for the answer."""
         if hold is not None:
@@ -299,14 +292,16 @@ class Notices:
 
     def listen(self) -> None:
         """Start the thread that learns of losses without an event loop."""
-        with self._starting:
-            if self._listens or self._closed:
-                return
-            self._listens = True
+        mine = False
         try:  # a signal's handler, which runs as the thread starts, may come here, too
+            with self._starting:
+                if self._listens or self._closed:
+                    return
+                self._listens = mine = True
             start_thread(self._listen, "holdfast-notices")
         except BaseException:
-            self._listens = False  # the next call tries again
+            if mine:
+                self._listens = False  # the next call tries again
             raise
 
     def _listen(self) -> None:
@@ -402,7 +397,7 @@ class Notices:
         try:
             if call is None:
                 raise RuntimeError("no task waits for it")
-            if hold is not None:
+            if hold is not None and call.outcome is None:  # else its task may have it
                 self._won[op] = call
             call.detail = detail
             call.message = message
@@ -411,10 +406,8 @@ class Notices:
                 self.drop(hold)  # it came too late
         except RuntimeError:  # no task waits, or its loop is closed
             self.drop(hold)
-        self._calls.pop(op, None)  # at last: an exception before has this repeated
+        self._calls.pop(op, None)  # last: if an exception comes before, all is done again
         if call is not None and call.ends:
-            if status != _holdfast.HF_OK:
-                self.drop(call.spare)
             self.look()
 
 

@@ -640,35 +640,6 @@ def test_the_end_of_a_block_does_not_undo_a_cancelled_keep(
     run(main())
 
 
-@pytest.mark.redis
-@pytest.mark.parametrize("told", [False, True], ids=["fails later", "has failed"])
-@pytest.mark.parametrize("several", [False, True])
-def test_a_cancelled_keep_that_fails_leaves_nothing_held(
-    several: bool, told: bool, run: Run, server: Server, name: str, raw: redis.Redis
-) -> None:
-    async def main() -> None:
-        with holdfast.connect(server.tcp, connect_timeout=0.3, command_timeout=0.3) as client:
-            notices = client._notices_here()
-            made: Any = client.aio.locks_all(name) if several else client.aio.lock(name)
-            try:
-                async with made as hold:
-                    raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
-                    keeping = task(hold.keep(2))
-                    await come(lambda: notices._calls)
-                    (call,) = notices._calls.values()
-                    if told:
-                        until(lambda: elsewhere(notices._drain) and call.outcome)
-                    keeping.cancel()
-                    await asyncio.wait([keeping])
-                    assert keeping.cancelled()
-                await come(lambda: call.outcome)
-            finally:
-                raw.client_unpause()
-            await come(lambda: not raw.exists(name))
-
-    run(main())
-
-
 def test_a_cancelled_step_of_a_walk_loses_no_lock(
     run: Run, client: holdfast.Client, name: str
 ) -> None:

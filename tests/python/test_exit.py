@@ -247,14 +247,14 @@ def work():
 if __name__ == "__main__":
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
-    child.join(10)
+    child.join(30)
     print(child.exitcode)
     child.kill()
 """
     work = work.replace("WAITS", waits)
     program.write_text(SETUP.replace("CLOSES", str(closes)) + work)
     command = [sys.executable, str(program), server.tcp + PATIENT, name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=40)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 

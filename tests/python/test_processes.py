@@ -198,7 +198,7 @@ def interrupting(
     def profile(frame: Any, event: str, _: object) -> None:
         if frame.f_code.co_name == "__del__":
             return  # what it raises is only reported
-        if ours and not frame.f_globals["__name__"].startswith("holdfast."):
+        if ours and not frame.f_globals.get("__name__", "").startswith("holdfast."):
             return
         if event == "return" and returns and frame in calls[:1]:
             sys.setprofile(None)

@@ -43,17 +43,21 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     /** Under its key it is found as the caller's; null: it is no caller's. */
     static RedisHold of(Session client, HoldfastLock lock, Held.Key key, long pointer) {
-        RedisHold hold;
+        RedisHold hold = null;
         try {
             hold = new RedisHold(client, lock, key, pointer);
+            if (key != null) {
+                client.held.add(key, hold.self);
+            }
+            return hold;
         } catch (RuntimeException | Error e) {
-            client.abandon(pointer);
+            if (hold != null) {
+                hold.releaseAsync();
+            } else {
+                client.abandon(pointer);
+            }
             throw e;
         }
-        if (key != null) {
-            client.held.add(key, hold.self);
-        }
-        return hold;
     }
 
     private RedisHold(Session client, HoldfastLock lock, Held.Key key, long pointer) {
