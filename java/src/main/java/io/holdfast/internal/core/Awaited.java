@@ -8,6 +8,7 @@ import java.util.concurrent.ForkJoinPool.ManagedBlocker;
 import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * A future for which a caller's thread waits. A thread of a pool would run tasks of the pool while it
@@ -23,7 +24,7 @@ public class Awaited<T> extends CompletableFuture<T> {
                 }
                 park(Long.MAX_VALUE);
             } catch (OutOfMemoryError e) { // it is still under way
-                Memory.await();
+                awaitMemory();
             }
         }
         return super.get();
@@ -51,13 +52,22 @@ public class Awaited<T> extends CompletableFuture<T> {
             } catch (InterruptedException e) {
                 interrupted = true;
             } catch (OutOfMemoryError e) {
-                Memory.await();
+                awaitMemory();
             }
         }
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
         return super.join();
+    }
+
+    /** The heap is full. */
+    private static void awaitMemory() {
+        try {
+            LockSupport.parkNanos(10_000_000);
+        } catch (OutOfMemoryError e) { // a virtual thread needs a timer
+            Thread.onSpinWait();
+        }
     }
 
     private static boolean isInPool() {

@@ -1,6 +1,5 @@
 package io.holdfast.internal.redis;
 
-import io.holdfast.internal.core.Memory;
 import io.holdfast.internal.core.Threads;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool.ForkJoinWorkerThreadFactory;
@@ -8,6 +7,7 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Where futures are completed and the user's actions run: the user's executor, or a small pool. A
@@ -80,7 +80,11 @@ final class Actions implements Executor {
 
     /** Waits for a moment, if the heap is full; false: the client is being closed, and waits for nothing. */
     boolean awaitMemory() {
-        Memory.await();
+        try { // here: there is no memory to load another class
+            LockSupport.parkNanos(10_000_000);
+        } catch (OutOfMemoryError e) { // a virtual thread needs a timer
+            Thread.onSpinWait();
+        }
         return !ending;
     }
 
