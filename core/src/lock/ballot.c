@@ -92,13 +92,16 @@ static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explaine
 
 static void step(struct hf_ballot *ballot);
 
+static int64_t half_ms(const struct hf_ballot *ballot) {
+    return ballot->client->transport->connect_ms / 2;
+}
+
 /* Return when the acquire, or its time, ends. Beyond its time it waits for masters, which may have
  * answered while the process stood still. */
 static int64_t end_of(const struct hf_ballot *ballot) {
     if (ballot->time == HF_IN_TIME && ballot->op->timeout_ms != 0)
         return ballot->ends_at;
-    return hf_later(ballot->ends_at, hf_after(ballot->client->quorum->still_at,
-                                              ballot->client->transport->connect_ms / 2));
+    return hf_later(ballot->ends_at, hf_after(ballot->client->quorum->still_at, half_ms(ballot)));
 }
 
 static void wake_at(struct hf_ballot *ballot, int64_t due) {
@@ -205,10 +208,10 @@ static void go_beyond_time(struct hf_ballot *ballot, int part) {
 }
 
 static bool is_refused(const struct hf_ballot *ballot) {
-    bool refused = false;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++)
-        refused = refused || ballot->votes[i].refuses;
-    return refused;
+        if (ballot->votes[i].refuses)
+            return true;
+    return false;
 }
 
 /* The time is up: only a majority's word shows that others kept the lock. */
@@ -388,8 +391,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             /* Which tells who has it; but not for long: the last round takes time, too. */
             const hf_master *master = hf_votes_master(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
-            int64_t half_ms = ballot->client->transport->connect_ms / 2;
-            int64_t ms = hf_earlier(hf_master_patience_ms(master), half_ms);
+            int64_t ms = hf_earlier(hf_master_patience_ms(master), half_ms(ballot));
             go_beyond_time(ballot, HF_LATE);
             wake_at(ballot, down ? now : hf_after(now, ms));
             return;
