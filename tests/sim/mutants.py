@@ -1,12 +1,12 @@
 """mutants.py [--seeds N] [--seconds S] [--only-tests] [--new] [--table | --check] [NAME…]: puts
 each fault of mutants/ into a copy of the source, builds the simulation, and runs the scenarios
 that the mutant names, which must fail, and then seeds until one is red. A mutant that survives
-both is a fault of the simulation. What was found is kept for --table, which writes mutants.md,
-and for --new, which leaves out what was judged before. --check builds nothing: it only sees that
-each mutant fits the source, and that its scenarios are there.
+both is a fault of the simulation. The results are kept for --table, which writes mutants.md,
+and for --new, which leaves out the mutants that were judged before. --check builds nothing: it
+only checks that each mutant fits the source, and that its scenarios exist.
 
-A mutant's file: a sentence that says what is wrong; for each change the file's path, and
-between <<<< and ==== what stands there, between ==== and >>>> what the mutant has instead.
+A mutant's file has a sentence that describes the fault, and for each change the file's path,
+the text of the source between <<<< and ====, and the mutant's text between ==== and >>>>.
 Before the changes it may have lines of these kinds:
 
     test: PROGRAM [WORDS]    a scenario that must fail
@@ -220,11 +220,11 @@ def write_table() -> None:
         "# Mutants: faults that the simulation must find",
         "",
         "Each is a file of `mutants/`, which `mutants.py NAME` puts into a copy of the source.",
-        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. Or why there",
-        "is none; or among how many there was none: where a scenario finds it, the search takes",
-        "seconds.",
-        "*Scenario*: a test in virtual time, by program and name, that fails. Another core or",
-        "workload has other seeds. `mutants.py --table` writes this page.",
+        "*Seed*: the first seed of `sim --seeds 1-N` that is red, and so also how many it took; or",
+        "why no seed finds the mutant; or how many seeds did not find it: if a scenario does, the",
+        "search ends after seconds.",
+        "*Scenario*: a test in virtual time, by program and name, that fails. With another core or",
+        "workload the seeds are others. `mutants.py --table` writes this page.",
         "",
         f"{len(rows)} mutants: {seeded} found by a seed, {len(rows) - seeded} by scenarios only.",
         "",
