@@ -1,5 +1,5 @@
-/* Undoing holds that were given up in the background, until they can no longer matter; and two more
- * requests whose answer no caller waits for: kick and heal. */
+/* Undoing, in the background, of holds that were given up, until they can no longer matter; and two
+ * more requests whose answer no caller waits for: kick and heal. */
 #ifndef HF_UNDO_H
 #define HF_UNDO_H
 
