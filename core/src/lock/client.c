@@ -163,8 +163,7 @@ hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *c
 hf_status hf_client_listen(hf_client *client, bool *listens) {
     int answer = client->interrupt(client->interrupt_context);
     *listens = answer >= 0;
-    if (hf_client_inherited(client)) { /* a handler forked: another thread may have held the
-                                        * mutex */
+    if (hf_client_inherited(client)) { /* a handler forked while another thread may hold it */
         pthread_mutex_init(&client->mutex, NULL);
         return hf_client_check(client);
     }

@@ -397,8 +397,7 @@ static bool take_answer(hf_link *link, redisReply *reply, int64_t now) {
     }
     link->asked_first = false;
     hf_task *task = TASK_OF(hf_list_take_first(&link->sent));
-    if (link->dial == NULL && link->tries.began != 0) /* on a connection that the keeper opened
-                                                       * itself */
+    if (link->dial == NULL && link->tries.began != 0) /* on the keeper's own connection */
         link->tries = (hf_tries){0};
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
