@@ -32,8 +32,8 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until) {
 
 /* ---------------------------------------------------------------- A list of sleepers is a futex */
 
-/* Each sleeper has a condition of its own: with a shared condition, the waking thread might
- * wait for a sleeper that a signal handler has stopped. */
+/* Each sleeper has its own condition: with a shared condition, the waking thread might wait for a
+ * sleeper that a signal handler has stopped. */
 typedef struct sleeper {
     hf_item place;
     const int *word;

@@ -45,8 +45,8 @@ local function later(fence) -- the next one after it
   return fence < stamp and stamp or fmt('%016.0f', fence + 1)
 end
 
--- Write F: flagged while there is a queue, an unclaimed grant or a dead id. It lives for its life, or
--- for a day if it is flagged, after the later of clock and fence.
+-- Write F: flagged while there is a queue, an unclaimed grant or a dead id. It lives for its life,
+-- or for a day if it is flagged, after the later of clock and fence.
 local function lives(flag) return not flag and life or '86400000' end
 local function remember(fence, client, flag)
   if buried <= sub(stamp, 1, 13) then buried = '0000000000000' end

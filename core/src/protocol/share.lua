@@ -1,5 +1,5 @@
--- share: acquire K shared, if it is free or has shared holds only, without a queue, an unclaimed grant
--- or a dead id. As for `take`, F shows these: each makes it longer than a fence.
+-- share: acquire K shared, if it is free or has shared holds only, without a queue, an unclaimed
+-- grant or a dead id. As for `take`, F shows these: each makes it longer than a fence.
 --
 -- KEYS  K, F, S
 -- ARGV  hold id; owner; lease (ms, not 0); permits (0: no limit); floor: the highest fence of K

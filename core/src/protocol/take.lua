@@ -1,5 +1,5 @@
--- take: acquire a free K without a queue, an unclaimed grant or a dead id. It need not look for these:
--- each makes F longer than a fence, and SET returns F.
+-- take: acquire a free K without a queue, an unclaimed grant or a dead id. It need not look for
+-- these: each makes F longer than a fence, and SET returns F.
 --
 -- KEYS  K, F
 -- ARGV  h and the hold id; owner; lease (ms, not 0); floor: the highest fence of K that the
