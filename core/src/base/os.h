@@ -51,7 +51,7 @@ static inline pthread_mutex_t *hf_hold_on(pthread_mutex_t *mutex) {
 }
 static inline void hf_let_go(pthread_mutex_t *const *held) { pthread_mutex_unlock(*held); }
 
-/* ---------------------------------------------------------------- To sleep in poll(2) */
+/* ---------------------------------------------------------------- Sleeping in poll(2) */
 
 /* An event that wakes a thread in poll(2), and that another thread sets. */
 typedef struct {
@@ -77,8 +77,7 @@ bool hf_clock_open(int *clock);
  * not count the time that the machine sleeps. */
 void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until);
 
-/* ---------------------------------------------------------------- To sleep on a condition, or a
- * word */
+/* ------------------------------------------------------------ Sleeping on a condition or a word */
 
 void hf_sleep_init(pthread_cond_t *woken);
 /* Sleep with the mutex held, as pthread_cond_timedwait() does: for `ms`, at most an hour, or

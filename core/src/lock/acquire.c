@@ -100,7 +100,7 @@ static void begin_op(hf_op *op, hf_hold *hold, int64_t timeout_ms, bool holds) {
     op->until = hf_after(op->since, op->timeout_ms);
 }
 
-/* ------------------------------------------------------------- How it ends */
+/* ----------------------------------------------------------------- Results */
 
 static hf_status explain_timeout(const hf_op *op, const char *holder) {
     return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
@@ -620,7 +620,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     op->why = &call->why;
     hf_client_lock(call->client);
     run_locked(call);
-    hf_brake_set(NULL); /* it must not end what follows */
+    hf_brake_set(NULL); /* a pull must not end what follows */
     hf_op_free_locked(op);
     if (op->explained)
         hf_error_set(&call->why);

@@ -89,7 +89,7 @@ void hf_news_free(hf_news *news) {
     free(news);
 }
 
-/* ---------------------------------------------------------------- Telling */
+/* -------------------------------------------------------------- Reporting */
 
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion) {
     struct hf_completions *completions = client->completions;

@@ -538,7 +538,7 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
     return hf_hold_explain_state(hold, state, "its lease ended");
 }
 
-/* ----------------------------------------------- How they begin, and go on */
+/* ---------------------------------------------- First and further requests */
 
 static hf_status ask_to_renew(operation *mine, int64_t lease_ms, hf_renew_mode mode) {
     mine->lease_ms = lease_ms;

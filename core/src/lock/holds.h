@@ -26,7 +26,7 @@ typedef struct hf_terms {
     bool renew, reentrant;
     bool whole; /* the acquire returns only with most of its lease left */
     hf_mode mode;
-    int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
+    int64_t permits, weight; /* of a shared hold; permits 0: no limit; weight 0: 1 */
     int64_t ahead_ms;        /* the head start of its place in the queue */
     bool learns;             /* the lock gives no number: a stored limit applies */
     bool gate;               /* nor a lease: it takes a stored rate */
@@ -170,13 +170,13 @@ hf_ask hf_hold_ask(const hf_hold *hold);
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
-/* Set this thread's message and return the status. `how`: the reason of a loss whose exact reason
- * is not known. */
+/* Set this thread's message, and return the status, of a lost hold. `how`: the reason, if the exact
+ * reason is not known. */
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
-/* Do the same for a hold that the server does not have. */
+/* Set the message, and return the status, of a hold that the server does not have. */
 hf_status hf_hold_explain_gone(const hf_hold *hold);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
-/* Do the same for a hold that the server refuses to renew. */
+/* Set the message, and return the status, of a hold that the server refuses to renew. */
 hf_status hf_hold_explain_refused(const hf_hold *hold);
 /* Return HF_OK if the state is held; otherwise the status and message of a hold that is lost or not
  * held. */

@@ -11,7 +11,7 @@
 
 /* A master that owes an answer for longer than this plus ten round trips is silent. */
 #define SILENT_MS 50
-/* The same for a master whose round trip is not known yet. */
+/* A master whose round trip is not known yet is silent after this time. */
 #define UNKNOWN_MS 500
 
 /* ------------------------------------------------------------------ Calls */
@@ -61,7 +61,7 @@ void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
     hf_hold_close(vote);
 }
 
-/* -------------------------------------------------------- How a master is */
+/* -------------------------------------------------- The state of a master */
 
 int64_t hf_master_patience_ms(const hf_master *master) {
     int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
@@ -133,7 +133,7 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
                    quorum->count, hf_names_quoted(names), *why != '\0' ? "; " : "", why);
 }
 
-/* ---------------------------------------------------------------- Hearing */
+/* ------------------------------------------------------------ Completions */
 
 /* Note that a master no longer renews its votes, or renews them again. Only a change for the holds
  * is announced: a minority fails, a majority fails, no master fails. */

@@ -371,7 +371,7 @@ void hf_client_close(hf_client *client) { close_client(client, true); }
 
 void hf_client_abandon(hf_client *client) { close_client(client, false); }
 
-/* ---------------------------------------------------- What it can tell */
+/* ------------------------------------------------------------- Queries */
 
 const char *hf_client_warning(const hf_client *client) {
     if (client == NULL)

@@ -28,7 +28,7 @@ bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most);
 bool hf_once_take(hf_hold *hold, const hf_standing *mine);
 bool hf_once_know(hf_hold *hold, const hf_call_record *record);
 /* Return what the record means to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH;
- * and the same with this thread's message. */
+ * the second function also sets this thread's message. */
 hf_status hf_once_outcome_of(const hf_hold *hold);
 hf_status hf_once_status(const hf_hold *hold);
 /* Fill in info, whose size the caller has set. NULL: there is no record. */

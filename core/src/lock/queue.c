@@ -36,8 +36,8 @@ struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
     return waiting;
 }
 
-/* Free the queues, of which none is left: a queue has an op, and so a hold of the client, or a
- * request under way, which the close ends. */
+/* Free the data. No queue is left: each has an op, and so a hold of the client, or a request under
+ * way, which a close ends. */
 void hf_waiting_end(struct hf_waiting *waiting) {
     if (waiting == NULL)
         return;

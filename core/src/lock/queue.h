@@ -54,7 +54,7 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
  * that did nothing. */
 typedef enum {
     HF_BY_TAKE,   /* the lock is free and has no waiter, as far as the client knows */
-    HF_BY_SHARE,  /* the same for a shared acquire; others may share the lock */
+    HF_BY_SHARE,  /* a shared acquire: others may share the lock */
     HF_BY_WAIT,   /* others wait for the lock, too */
     HF_BY_ACQUIRE /* the general request, which always suffices */
 } hf_way;

@@ -10,8 +10,8 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold);
  * deadline, and until it has its lease. If that fails the hold is released, in the background if
  * the server was silent. The mutex is free meanwhile. */
 hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms);
-/* Do the same for a started acquire, on another thread, which then reports it, with its message,
- * and frees the op. */
+/* Confirm a started acquire, as hf_hold_confirm_locked() does, on another thread, which then
+ * reports it, with its message, and frees the op. */
 void hf_op_confirm_locked(hf_op *op);
 /* End the acquires that wait here with HF_ECANCELED: the client is closed. */
 void hf_confirming_cancel_locked(hf_client *client);

@@ -11,8 +11,8 @@
 /* For how long, after the hold has ended by itself, an undo goes on, and a free lock is handed
  * on. */
 #define AFTERWARDS_MS 3000
-/* The same while a copy of the acquire may arrive: the kernel goes on sending it for minutes after
- * a close. A dead id lives as long. */
+/* For how long an undo goes on while a copy of the acquire may arrive: the kernel goes on sending
+ * it for minutes after a close. A dead id lives as long. */
 #define COPIES_MS 600000
 #define GIVEN_UP 64
 /* The pause before an undo that failed, for want of memory or while its slot is being moved, is

@@ -34,7 +34,8 @@ typedef struct hf_validity {
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
 
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
-/* Return the same for this hold: never later than if it had just got the longest time asked for. */
+/* Return the end of this hold by such a request: never later than if it had just got the whole time
+ * asked for. */
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
 
 /* Let no deadline be later than `end` from now on. */

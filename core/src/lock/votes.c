@@ -18,7 +18,7 @@
 /* The place of a hold in the line of a master whose vote it lacks: before all waiters. */
 #define FIRST_SCORE 1
 
-/* --------------------------------------------------------- What they say */
+/* ------------------------------------------------------------- Deadlines */
 
 /* Return the deadline of a vote. A released vote has one: an earlier round had its master keep
  * it. */
@@ -116,7 +116,7 @@ static bool still_stands(struct hf_ballot *ballot) {
     return hold != NULL;
 }
 
-/* ---------------------------------------------------------- Taking, and letting go */
+/* ----------------------------------------------------------- Taking and letting go */
 
 /* A vote may arrive twice: from an acquire that asked, and from a place in line beside it. */
 void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold) {

@@ -70,7 +70,7 @@ static void deliver_early(hf_op *op) {
     deliver(op, fence, op->early.began_at, op->early.deadline, true);
 }
 
-/* ----------------------------------------------------------- Asking again */
+/* -------------------------------------------------------------- Re-checks */
 
 /* Return the pause before the next re-check of a lock: its holder's TTL, spread by rank, within
  * bounds. If the op's lease is short, that lease is the bound: a holder that was granted the lock
@@ -208,7 +208,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_HELD:
         others_ask(op);
         hold->company = mine->company;
-        /* Less time than was asked for: a grant whose message has not arrived yet. */
+        /* With less time than was asked for, it is a grant whose message has not arrived yet. */
         deliver(op, mine->fence, sent_at,
                 hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms),
                 op->queue != NULL && mine->remaining_ms != hold->validity.lease_ms);

@@ -285,7 +285,7 @@ static hf_status look_at_info(survey *of) {
     return of->members != NULL ? look_at_list(of) : HF_OK;
 }
 
-/* ----------------------------------------------------------- And the rest */
+/* --------------------------------------------------------- Other findings */
 
 static void look_at_timeouts(survey *of) {
     char idle[64], alive[64];

@@ -412,7 +412,7 @@ hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_
     return status;
 }
 
-/* ---------------------------------------------------------------- Driven */
+/* ---------------------------------------------------- Driven connections */
 
 void hf_connection_set_driven(hf_connection *connection) {
     connection->driven = true;

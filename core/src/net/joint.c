@@ -232,7 +232,7 @@ static int *pass_on(hf_joint *joint, const call *mine, int64_t now) {
     return &first->state;
 }
 
-/* --------------------------------------------------------------- Outside */
+/* ----------------------------------------------------------------- Calls */
 
 static bool sleep_over(call *mine, int64_t ms) {
     hf_sleep_while(&mine->state, WAITS, ms < TRUST_MS ? ms : TRUST_MS);

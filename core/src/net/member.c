@@ -68,7 +68,7 @@ void hf_members_drop(hf_members *members) {
     free(members);
 }
 
-/* ------------------------------------------------------------------- Pure */
+/* --------------------------------------------------------- Pure functions */
 
 bool hf_run_read(const char *info, hf_run *run) {
     char number[24];
@@ -197,7 +197,7 @@ void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t
     }
 }
 
-/* ------------------------------------------------------------------ Asked */
+/* ---------------------------------------------------------------- Queries */
 
 int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at) {
     HF_HOLDING(&members->mutex);

@@ -247,7 +247,7 @@ static void put_back(hf_connection *connection) {
     serve_waiting(at);
 }
 
-/* --------------------------------------------------------------- Outside */
+/* ---------------------------------------------------------- Entry points */
 
 /* Lock, and return the shelf of the node. */
 static shelf *enter(hf_pool *pool, int node, bool confirms) {
@@ -383,7 +383,7 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
     return status != HF_OK && open ? HF_ECONNECT : status;
 }
 
-/* ------------------------------------------------------------ The keeper's */
+/* ---------------------------------------------------------- For the keeper */
 
 int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out) {
     shelf *at = enter(pool, node, false);

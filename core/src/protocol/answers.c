@@ -25,7 +25,7 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
-/* ----------------------------------------------------------- How ids stand */
+/* ------------------------------------------------------- The states of ids */
 
 /* The time, and a fence, which is a time: later than 2001. */
 #define STAMP_MIN INT64_C(1000000000000000)
@@ -224,7 +224,7 @@ const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept)
     return reply->element[5]->str;
 }
 
-/* ------------------------------------------------------------- The others */
+/* ---------------------------------------------------------- Other answers */
 
 hf_status hf_unexpected(const char *what) {
     return hf_fail(HF_EPROTOCOL, "the server gave an unexpected reply to %s", what);

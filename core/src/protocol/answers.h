@@ -81,7 +81,8 @@ typedef enum {
     HF_ANSWER_GOOD,
     HF_ANSWER_HELD, /* the server did nothing: another owner holds the lock */
     HF_ANSWER_ASK,  /* the server did nothing: send acquire */
-    HF_ANSWER_LIMIT /* the same, and also for later requests: a limit may be stored */
+    HF_ANSWER_LIMIT /* the server did nothing: send acquire, later too, because a limit may be
+                     * stored */
 } hf_answer_kind;
 
 /* Read the answer. lease_ms: the lease requested, which a short answer does not repeat. */

@@ -95,7 +95,7 @@ static void add_number(hf_request *request, int64_t number) {
     add_argument(request, digits, hf_digits(digits, number));
 }
 
-/* ----------------------------------------------- What each script is given */
+/* -------------------------------------------- The arguments of each script */
 
 /* The lock and its companions, in every script's order of keys. */
 enum { FENCE_KEY = 1, QUEUE_KEY = 2, ENDS_KEY = 4, RESULT_KEY = 8, ALL_KEYS = 15 };

@@ -55,7 +55,7 @@ void hf_request_word(hf_request *request, const void *word, size_t length);
 /* Make the first try of an acquire, which takes a free lock that has no waiters. The floor is the
  * highest fence of that lock that the client has seen. */
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
-/* Make the same for a shared hold, beside other shared holds or alone. */
+/* Make the first try of a shared acquire, which joins other shared holds, or takes a free lock. */
 void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
 /* Make the first try of a waiter that joins others. */
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask);
