@@ -224,7 +224,7 @@ static void ask_once_more(hf_op *op) {
 }
 
 /* Take the answer to a cancel. The op ends, because it was granted just before or others have the
- * lock; or it asks once more, because no owner known to the server has the lock. */
+ * lock; or it asks once more, because no Holdfast owner has the lock. */
 static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *link,
                                    int64_t sent_at) {
     char holder[HF_QUOTED_MAX];

@@ -746,7 +746,7 @@ static void settle_masters(operation *mine, hf_status status) {
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    if (keeps) /* another thread's keep is not under way */
+    if (keeps) /* otherwise it belongs to another thread's keep */
         hold->keeps_until = 0;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (replaces(mine))

@@ -72,8 +72,7 @@ struct hf_hold {
     hf_company company;   /* of a shared hold, when it began */
     int64_t began_at;     /* not later than its own lease */
     int64_t shown_at;     /* when an answer last showed it; 0: no answer did */
-    int64_t least_until;  /* a release before then keeps the lock until then; 0: a release
-                           * releases */
+    int64_t least_until;  /* a release before then keeps the lock until then; 0: never */
     int64_t owed_until;   /* with several masters: it keeps the lock until then, for a hold that
                            * nested in it */
     int64_t keeps_until;  /* it is to be kept until then, even after a keep that failed; 0: no keep

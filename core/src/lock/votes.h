@@ -51,8 +51,8 @@ struct hf_ballot {
     bool doubts;        /* it is asking whether the other masters still know their votes: until then
                          * it asks for no missing vote */
     int64_t join_ms;    /* the pause before it next asks for missing votes */
-    int64_t most;       /* missing votes that arrive make no hold that is not renewed last longer
-                         * than this */
+    int64_t most;       /* a hold that is not renewed does not last longer than this when missing
+                         * votes arrive */
     int64_t counted_at; /* when its votes were last counted; a hold that had ended before is lost */
     int64_t renewed_to; /* its deadline when a renewal was last counted */
 };

@@ -131,7 +131,7 @@ static hf_status survey(hf_locks *locks, int node, place *told) {
     told->known = replies[0]->type == REDIS_REPLY_INTEGER && replies[0]->integer >= 0;
     told->keys = told->known ? replies[0]->integer : 0;
     if (count == 2 && !hf_reply_slots(replies[1], &told->slots, &told->moving))
-        told->moving = true; /* it may be */
+        told->moving = true; /* not known: assume that a slot is moving */
     hf_replies_free(replies, count);
     return HF_OK;
 }

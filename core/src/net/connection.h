@@ -16,7 +16,7 @@ typedef struct hf_joint {
     pthread_mutex_t mutex; /* guards all members, and the connection's output */
     hf_list calls;         /* calls without an answer, in the order in which their requests were or
                             * will be sent */
-    size_t behind;         /* the number of answers behind theirs, for calls that have left */
+    size_t behind;         /* the number of answers after theirs, for calls that have left */
     hf_item *reader;       /* the call that reads, or is woken to read; or NULL */
     int64_t alive_at;      /* when the reader was last active */
     bool sending, reading; /* a call is doing it; without the mutex, except over TLS */

@@ -105,7 +105,7 @@ typedef struct hf_link {
     bool yields;             /* calls wait for `commands`: nothing more is sent on it */
     hf_tries tries;          /* to open a connection */
     int64_t overdue_at;      /* no task here is given up before then */
-    int64_t silent_at;       /* no task that was sent must be answered before then */
+    int64_t silent_at;       /* no answer to a sent task is due before then */
     bool asked_first;        /* ASKING is answered, but not yet the request that follows it */
     int64_t left_at;         /* when the last connection was lost or given back */
     int64_t answered_at;     /* when the last answer that was no error arrived */
@@ -119,7 +119,7 @@ typedef struct hf_link {
     hf_connection *subscription;
     hf_dial *subscription_dial;
     hf_list asked, unasked;    /* the channels with a request to subscribe, and those without */
-    size_t wanted, subscribed; /* how many channels are so */
+    size_t wanted, subscribed; /* how many channels are wanted; how many are subscribed to */
     hf_link_mode mode;
     int64_t retest_at, retest_ms; /* while grants do not work: when to test again */
     hf_tries listens;             /* tries to subscribe */
@@ -129,7 +129,7 @@ typedef struct hf_link {
 
     /* The waiters, and the thread that reads, written by the listener. A link with waiters is kept,
      * and the driving thread does not read while there is a reader. */
-    hf_list threads; /* that wait here */
+    hf_list threads; /* the threads that wait here */
     hf_item *reader; /* the waiting thread that reads the subscription; or NULL */
     size_t others;   /* ops that wait here without a thread */
     bool watching;   /* the driving thread polls the subscription, to read it */
