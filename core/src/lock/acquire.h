@@ -9,10 +9,8 @@
 typedef struct hf_caller {
     const void *owner; /* NULL: the lock's owner, or the default below */
     size_t owner_length;
-    bool thread;                /* the default owner is the calling thread; false: the acquire
-                                 * itself */
-    bool once;                  /* for a call that is made once: an outcome satisfies it,
-                                 * HF_EDONE */
+    bool thread;                /* the default owner: the calling thread, or the acquire itself */
+    bool once;                  /* an outcome of its call ends it, too: HF_EDONE */
     const unsigned char *print; /* with `once`: the fingerprint of the call's arguments; or NULL */
 } hf_caller;
 

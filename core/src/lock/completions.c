@@ -10,7 +10,7 @@ struct hf_completions {
     hf_list news;
     hf_index numbers; /* of operations under way, by number */
     hf_event event;   /* -1 until the program asks for it */
-    bool closed;      /* and the last completion is in the list */
+    bool closed;      /* the client is closed, and the last completion is in the list */
 };
 
 struct hf_completions *hf_completions_begin(void) {

@@ -29,7 +29,7 @@ typedef struct hf_terms {
     int64_t permits, weight; /* of a shared hold; permits 0: no limit; weight 0: 1 */
     int64_t ahead_ms;        /* the head start of its place in the queue */
     bool learns;             /* the lock gives no number: a stored limit applies */
-    bool gate;               /* nor a lease: it takes a stored rate */
+    bool gate;               /* the lock gives neither number nor lease: a stored rate applies */
     int32_t replicas;        /* how many must have the hold before its acquire returns */
     int64_t replica_ms;
     int64_t lock_serial; /* not 0: only this lock finds the hold on the stack */
@@ -70,7 +70,7 @@ struct hf_hold {
     bool waited;          /* it had a place in the queue, so others may wait now */
     bool one_of_many;     /* the lock may have several holds */
     hf_company company;   /* of a shared hold, when it began */
-    int64_t began_at;     /* not later than its own lease */
+    int64_t began_at;     /* not later than its own lease began */
     int64_t shown_at;     /* when an answer last showed it; 0: no answer did */
     int64_t least_until;  /* a release before then keeps the lock until then; 0: never */
     int64_t owed_until;   /* with several masters: it keeps the lock until then, for a hold that
