@@ -4,7 +4,7 @@
  * reader adds the tallies up. So counting is a few additions, under a mutex that is held there
  * anyway.
  *
- * They also show when many acquires of one lock time out, which raises the alarm.
+ * When many acquires of one lock time out, the alarm is raised here, too.
  */
 #ifndef HF_NUMBERS_H
 #define HF_NUMBERS_H

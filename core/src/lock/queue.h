@@ -21,7 +21,7 @@ bool hf_op_enter_locked(hf_op *op);
 void hf_op_leave_locked(hf_op *op);
 /* Give the op a bell to wake its thread. False: no memory, or no descriptor. */
 bool hf_op_equip_locked(hf_op *op);
-/* Free the op, and keep its bell for the next one. */
+/* Free a started op, or keep the bell of a thread's op for the next one. */
 void hf_op_free_locked(hf_op *op);
 /* Replace the id of the op. */
 void hf_op_rename_locked(hf_op *op, const char *id);

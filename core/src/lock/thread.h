@@ -5,8 +5,7 @@
 
 #include "lock/client.h"
 
-/* Start the thread, if it is not started. HF_ENOMEM if the system has no thread to give;
- * HF_ECLOSED. */
+/* Start the thread, if it is not started. HF_ENOMEM: no thread can be started; HF_ECLOSED. */
 hf_status hf_thread_start_locked(hf_client *client);
 /* Return whether the client is closed, so that no thread is started any more. */
 bool hf_thread_is_over_locked(const hf_client *client);

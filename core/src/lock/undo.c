@@ -209,7 +209,7 @@ bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, 
     return insist(client, task, COPIES_MS);
 }
 
-/* Let the masters' clients undo, with several masters. */
+/* With several masters, leave the undo to the masters' clients. False: there is one master. */
 static bool is_of_ballot(hf_hold *hold) {
     if (hold->client->quorum == NULL)
         return false;

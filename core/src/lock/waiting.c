@@ -232,7 +232,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         }
         break;
     case HF_STANDS_BUSY:
-        /* With more dead ids to skip the lock may be free: the op asks again at once. */
+        /* With more gone waiters to skip the lock may be free: the op asks again at once. */
         if (op->queue == NULL || op->tries) {
             if (op->tries && (look->ttl_ms != HF_TTL_MORE || is_late(op)))
                 hf_op_finish_locked(op, HF_EBUSY);

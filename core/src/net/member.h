@@ -36,7 +36,7 @@ typedef struct hf_member {
 } hf_member;
 
 typedef struct hf_members {
-    pthread_mutex_t mutex; /* guards the other members of `of` */
+    pthread_mutex_t mutex; /* guards `of`, except its constant members */
     int references;        /* of the client, and of each address of a member */
     size_t count;
     int64_t quarantine_ms;

@@ -15,8 +15,8 @@
 
 #define AGAIN_MS 10
 
-/* All sockets of the process. The mutex is held while a socket is made or closed, so that all
- * copies of a child are in the list. */
+/* All sockets of the process. The mutex is held while a socket is made or closed, so that the list
+ * has all copies of a forked child. */
 static struct {
     pthread_mutex_t mutex;
     hf_list open;
