@@ -20,7 +20,7 @@
  *     hf_client_close(client);
  *
  * Threads.  Every function may be called from any thread at any time, with one exception: do not
- * use a handle while another thread closes it, nor afterwards. Closing a lock or a client does not
+ * use a handle while another thread closes it, or afterwards. Closing a lock or a client does not
  * invalidate the holds made with it. (Only hf_client_next() may still read the last completions of
  * a closed client, as long as one of its locks or holds is open.) A thread cancelled by
  * pthread_cancel() first runs to the end of the library function: give an acquire a timeout, and
@@ -141,8 +141,9 @@ enum {
      */
     HF_ESETTLED = 23,
     /**
-     * A limit is stored with the name (hf_lock_limit()), and this acquire gives another number, or
-     * takes more than that; or the acquire has a weight, and no number is known. Nothing is held.
+     * A limit is stored with the name (hf_lock_limit()), and this acquire gives another number of
+     * permits, or takes more permits than that; or the acquire has a weight, and no number of
+     * permits is known. Nothing is held.
      */
     HF_ELIMIT = 24
 };
@@ -223,7 +224,7 @@ typedef struct hf_client_options {
     int32_t lazy;
     /**
      * The time limit to reach the server and log in, milliseconds; default 2000. It does not bound
-     * the look-up of a name and the read of a password file: hf_client_open(), and each blocking
+     * the look-up of a name or the reading of a password file: hf_client_open(), and each blocking
      * function that finds no open connection, may wait longer for a name server that does not
      * answer. Functions that start an operation never wait for it.
      */
@@ -271,28 +272,28 @@ typedef struct hf_client_options {
      * failover (HF_KIND_FAILOVER). HF_OFF, the default: it does not.
      */
     int32_t trouble;
-    /** Milliseconds. */
+    /** The window of the alarm, milliseconds; see alarm_timeouts. */
     int64_t alarm_window_ms;
 } hf_client_options;
 
 /**
  * Open a client: connect, log in, and check that the server is Redis 6.2 or newer.
  *
- * @param url      NUL-terminated; percent-encode the characters special in a URL.
+ * @param url      NUL-terminated; percent-encode characters that are special in a URL.
  *                 `redis://[[user]:password@]host[:port][/database]`
  *                 `unix://[[user]:password@]/path/to/socket`
  *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
  *                 `redis+cluster://[[user]:password@]host[:port],...`
  *                 `redis+quorum://[[user]:password@]host[:port],host[:port],host[:port][/database]`:
  *                 3 to 9 independent masters, of which a majority must agree
- *                 `valkey` stands for `redis` as well. `rediss` or `valkeys` means
+ *                 `valkey` may replace `redis`. `rediss` or `valkeys` means
  *                 TLS 1.2 or newer; the client checks the server's certificate and
  *                 name. Options follow a `?`:
  *                 `db`; `password_file` or `password_env`, from which each new
  *                 connection reads the password; for TLS `tls_ca` (a file or
  *                 folder; default: the system's), the client's `tls_cert` and
- *                 `tls_key`, and `tls_verify=off`. The members of
- *                 hf_client_options can stand there too: `connect_timeout`,
+ *                 `tls_key`, and `tls_verify=off`. Members of
+ *                 hf_client_options can be given there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
  *                 keepalive of `0` turns it off), `client_name`, `lazy=on`,
  *                 `fence_life` in seconds. `replicas` is the default of
@@ -514,11 +515,11 @@ HF_API hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats
 HF_API void hf_client_close(hf_client *client);
 
 /**
- * Let no call of the client get a lock from now on: new calls return HF_ECLOSED, and a waiting call
- * returns HF_ECANCELED when the lock is granted to it, or at hf_client_close(), which must follow.
- * The holds stay until then. A program that ends with several clients stops all of them first: then
- * no thread that waits through one client gets the lock that the close of another client releases.
- * NULL is allowed.
+ * Stop the client: from now on none of its calls gets a lock. New calls return HF_ECLOSED, and a
+ * waiting call returns HF_ECANCELED when the lock is granted to it, or at hf_client_close(), which
+ * must follow. The holds stay until then. A program that ends with several clients stops all of
+ * them first: then no thread that waits through one client gets the lock that the close of another
+ * client releases. NULL is allowed.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -547,9 +548,9 @@ HF_API void hf_client_stop(hf_client *client);
 /** The longest note of a hold, or of a call that is made once, in bytes. */
 #define HF_NOTE_MAX 1024
 /**
- * The bytes between an owner and its note, in one text, as the servers have both. An acquire of
- * another client that gives this text as its owner nests in the hold, as `holdfast run` in a
- * command of `holdfast run --note` does.
+ * The bytes between an owner and its note, in the one text that the servers store. An acquire of
+ * another client that gives this text as its owner nests in the hold: so does `holdfast run` in a
+ * command of `holdfast run --note`.
  */
 #define HF_NOTE_MARK "\037note="
 
@@ -613,10 +614,10 @@ typedef struct hf_lock_options {
     /**
      * End a hold max_hold_ms milliseconds after its grant at the latest, so that a stuck thread
      * does not keep the lock forever; HF_LEASE_MIN to HF_LEASE_MAX; default: no limit. The last
-     * lease is cut to it; hf_hold_renew() and hf_hold_extend() do not pass it. A nested hold ends
-     * with the hold of max_hold_ms that it nests in, if its own handle has a max_hold_ms, too; a
-     * nested hold of a handle without it has no limit, and keeps the lock. Refused with HF_NEVER,
-     * and with renew HF_OFF, where the lease is the limit.
+     * lease is cut to it; hf_hold_renew() and hf_hold_extend() do not pass it. If both handles have
+     * a max_hold_ms, a nested hold ends with the hold that it nests in; a nested hold whose handle
+     * has no max_hold_ms has no limit, and keeps the lock. Refused with HF_NEVER, and with renew
+     * HF_OFF, where the lease is the limit.
      */
     int64_t max_hold_ms;
     /**
@@ -654,25 +655,25 @@ typedef struct hf_lock_options {
     int64_t alarm_window_ms;
     /**
      * A note for people: what the holds of this handle are for, at most HF_NOTE_MAX bytes,
-     * better UTF-8. hf_lock_inspect() shows the note beside the owner, of holders and of waiters,
-     * and so does the message of a timeout. The server gets the note with each acquire. Default:
-     * none, at no cost. hf_lock_open() copies the note.
+     * preferably UTF-8. hf_lock_inspect() shows the note beside the owner of each holder and
+     * waiter, and so does the message of a timeout. The server gets the note with each acquire.
+     * Default: no note, at no cost. hf_lock_open() copies the note.
      *
-     * A nested hold has the note of the hold that it nests in. An owner with another note, or
-     * without one, is another owner to the other clients, and to an acquire of this client that
-     * waits already: it does not nest.
+     * A nested hold has the note of the hold that it nests in. To other clients, and to an acquire
+     * of this client that waits already, the same owner with another note, or without a note, is
+     * another owner: it does not nest.
      */
     const void *note;
     size_t note_len;
     /**
      * With HF_SHARED: the number of permits that each hold takes, 1 to `permits`, or to the limit
      * that is stored with the name (HF_ELIMIT if there is none, or a smaller one); default 0: one.
-     * The acquire succeeds when the weights of all shared holds and this one are at most the
-     * permits. In the queue no acquire passes a heavier acquire that arrived before, so heavy
-     * acquires wait only for earlier acquires, and light acquires wait behind them.
+     * The acquire succeeds when the weights of all shared holds, including this one, add up to at
+     * most the permits. In the queue no acquire passes a heavier acquire that arrived before, so
+     * heavy acquires wait only for earlier acquires, and light acquires wait behind them.
      *
-     * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy
-     * as that hold at most: a heavier acquire returns HF_EDEADLOCK, because two such owners would
+     * A nested hold counts with its whole weight. Inside its owner's shared hold it may be at most
+     * as heavy as that hold: a heavier acquire returns HF_EDEADLOCK, because two such owners would
      * wait for each other.
      */
     int64_t weight;
@@ -757,7 +758,7 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 /** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
 #define HF_ACQUIRE_INTERRUPTIBLE 2u
 /**
- * For hf_acquire_options.flags, for bindings: the caller holds the lock already, by another owner.
+ * For hf_acquire_options.flags, for bindings: the caller holds the lock already, as another owner.
  * An acquire that would have to wait returns HF_EDEADLOCK instead, because it would wait for
  * itself.
  */
@@ -987,9 +988,9 @@ typedef struct hf_view hf_view;
  *               info->count and info->waiters. A hold nested in a hold of another view is listed
  *               separately.
  * @param[in,out] info   Set info->size first. NULL if only the view is wanted.
- * @param[out] view_out  The holders, the hold that ends first before the others, and the waiters in
- *                       the order in which they will be served; close it with hf_view_close(). NULL
- *                       if only the info is wanted.
+ * @param[out] view_out  The holders, in the order in which their holds end, and the waiters, in the
+ *                       order in which they will be served; close it with hf_view_close(). NULL if
+ *                       only the info is wanted.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
  *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM
@@ -1092,7 +1093,7 @@ HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
  * number: an acquire that gives another number is refused with HF_ELIMIT, and an acquire that
  * gives no number follows the stored number. The limit stays until it is changed or removed. A
  * change ends no hold: after a smaller number, acquires wait until enough holds have ended; waiters
- * learn of a new number at once. The last of several calls counts.
+ * learn of a new number at once. Of several calls, the last one counts.
  *
  * @param permits  1 to HF_PERMITS_MAX; 0 removes the limit.
  * @param per_ms   0; or the time for which each pass of a gate counts, HF_LEASE_MIN to
@@ -1245,8 +1246,8 @@ enum {
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.
- * @retval HF_ELOST     It was lost before; another owner may have held the lock since. The
- *                      rest of it on the server was released.
+ * @retval HF_ELOST     It was lost before; another owner may have held the lock since. What
+ *                      was left of it on the server was released.
  * @retval HF_EUNKNOWN  The answer was lost; the hold ends with its lease at the latest.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released. It is no longer renewed,
  *                      and ends with its lease, or earlier if a retry of the client's own thread
@@ -1279,7 +1280,7 @@ HF_API hf_status hf_hold_renew(hf_hold *hold);
 /**
  * Extend the hold by duration_ms. With HF_EXTEND_REPLACE it lasts exactly duration_ms from now
  * instead, which may be shorter, and later renewals use duration_ms as its lease. Two extensions of
- * a hold at the same time both add to the time that is left before them: the longer one counts.
+ * a hold at the same time both add to the time that was left before: the longer one counts.
  *
  * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with HF_EXTEND_REPLACE also HF_NEVER.
  * @retval HF_EUNSUPPORTED   HF_NEVER, of a quorum. The hold is unchanged.
@@ -1335,8 +1336,8 @@ HF_API size_t hf_hold_votes(const hf_hold *hold, size_t *masters_out);
 HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
 
 /**
- * Return HF_STATE_HELD, HF_STATE_LOST or HF_STATE_RELEASED, as far as this process knows. Of NULL,
- * HF_STATE_RELEASED: nothing is held.
+ * Return HF_STATE_HELD, HF_STATE_LOST or HF_STATE_RELEASED, as far as this process knows;
+ * HF_STATE_RELEASED if hold is NULL.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -1403,8 +1404,9 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  *                      extends it. Call this function again, with the same duration or less, or
  *                      release the hold. As long as its handle is open, hf_client_close() asks for
  *                      it once more.
- * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN. Of a
- *                      quorum, what most masters refused to keep is released by hf_client_close().
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN. On a
+ *                      quorum, hf_client_close() releases a hold that most masters refused
+ *                      to keep.
  * @retval HF_ENOMEM    As after HF_EUNKNOWN.
  * @retval HF_ECLOSED, HF_EFORKED
  *
@@ -1432,8 +1434,8 @@ HF_API hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms);
 
 /**
  * Take over a hold that another process handed over. The hold is first renewed to the lock's lease,
- * because a deadline is valid on one host only. A longer time that the server has left is not cut:
- * not to max_hold_ms either, if this process dies.
+ * because a deadline is valid on one host only. If the server has more time left, that time is not
+ * cut, not even to max_hold_ms if this process dies.
  *
  * @param lock      A lock of the same name and mode; its lease_ms and renew apply from now on.
  * @param[out] hold_out  The hold, as from hf_lock_acquire_as().
@@ -1490,16 +1492,16 @@ enum {
     /**
      * With hf_client_options.trouble. Renewals begin to fail: status and message have the reason,
      * `holds` is the number of holds at risk, and `left_ms` the time until the first of them
-     * is lost unless a renewal succeeds before. Status HF_OK: renewals work again. Between the two
-     * the queue does not report further failures, unless all holds at risk were lost or released
+     * is lost unless a renewal succeeds first. Status HF_OK: renewals work again. Between the two
+     * reports, further failures are not reported, unless all holds at risk were lost or released
      * meanwhile.
      */
     HF_KIND_TROUBLE = 6,
     /**
-     * With hf_client_options.trouble. Another server has taken over, which the message names: the
+     * With hf_client_options.trouble. Another server has taken over, and the message names it: the
      * new master behind Sentinel, the node of a cluster that now has the slots of `holds`
      * holds, or another server under the host's name. The client renews these holds there at once.
-     * Of a quorum: a minority of its masters does not renew, and the others have `holds` holds; or
+     * On a quorum: a minority of its masters does not renew, and the others have `holds` holds; or
      * all renew again. (HF_KIND_TROUBLE: fewer than a majority renew.)
      */
     HF_KIND_FAILOVER = 7
@@ -1570,8 +1572,8 @@ HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 /**
  * Start hf_lock_acquire_as(). An HF_KIND_ACQUIRE completion follows if, and only if, this function
  * returns HF_OK: within the time that hf_lock_acquire_as() would block. With the replicas option,
- * or HF_ACQUIRE_WHOLE, a client confirms 16 acquires at once, and others may take longer while
- * those before them are confirmed. If neither the call nor the lock has an owner, the operation is
+ * or HF_ACQUIRE_WHOLE, a client confirms 16 acquires at once; further acquires wait for their
+ * turn, and may take longer. If neither the call nor the lock has an owner, the operation is
  * its own owner: two acquires started by one thread exclude each other.
  *
  * @param op       The caller's number for the operation, above 0; no other operation under way on
@@ -1699,19 +1701,20 @@ enum {
 };
 
 /**
- * Make a call only once for all its callers, on all hosts: a call that charges, a report. The first
- * caller gets HF_OK, makes the call, and passes its result to hf_once_finish(). All other callers
- * wait, and get HF_EDONE with that result without taking a turn of the lock; so do later callers,
- * until the result expires.
+ * Make a call only once for all its callers, on all hosts: for example a charge or a report. The
+ * first caller gets HF_OK, makes the call, and passes its result to hf_once_finish(). All other
+ * callers wait, and get HF_EDONE with that result without taking a turn of the lock; so do later
+ * callers, until the result expires.
  *
  * If the first caller dies, the next caller makes the call again when the lease ends. With
  * HF_ACQUIRE_AT_MOST_ONCE it does not: the first caller calls hf_once_mark() before its call,
- * and if it dies then, all other callers get HF_EOUTCOME until the call is settled
+ * and if it dies after that, all other callers get HF_EOUTCOME until the call is settled
  * (hf_once_settle()).
  *
- * This is the same lock: while it is held through hf_lock_acquire(), the call cannot start, and
- * vice versa. A call never nests, also not in a hold of its own owner. Only an explicit owner
- * (hf_lock_open()) of a call that runs can acquire the lock again, and nests in the call.
+ * The call and hf_lock_acquire() use the same lock: while it is held through hf_lock_acquire(), the
+ * call cannot start, and vice versa. A call never nests, not even in a hold of its own owner. Only
+ * an explicit owner (hf_lock_open()) of a running call can acquire the lock again, and nests in the
+ * call.
  *
  * @param timeout_ms  As hf_lock_acquire(). 0 does not wait: HF_EBUSY.
  * @param options     NULL for the defaults.
@@ -2007,7 +2010,7 @@ HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t own
                                     hf_hold **hold_out);
 
 /**
- * Find a lock of which an owner left a hold with this client. For languages that notice the end of
+ * Find a lock on which an owner left a hold with this client. For languages that notice the end of
  * a thread: the client may continue to renew the thread's holds, and no other thread releases them.
  *
  * @param owner         As given to hf_lock_acquire_as().
@@ -2028,9 +2031,9 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
  * A brake, which another thread pulls to end a call. While a thread has a brake, a pull ends:
  *
  * - an acquire, at any moment, even while it waits for the lock or for a silent server:
- *   with HF_ECANCELED. Nothing is held; the rest of it on the server is undone in the background.
- *   The same is true of hf_lock_acquire_all() and hf_once_begin(). Only the wait for replicas and
- *   the request of HF_ACQUIRE_WHOLE are not ended.
+ *   with HF_ECANCELED. Nothing is held; what it left on the server is undone in the background.
+ *   The same is true of hf_lock_acquire_all() and hf_once_begin(). A pull does not end the wait
+ *   for replicas or the request of HF_ACQUIRE_WHOLE.
  * - any other request, which is sent once, and only if a connection to the server is open and free
  *   at that moment. The call fails: with HF_ECONNECT if nothing was sent, for example
  *   because no connection was free; with HF_EUNKNOWN if the server may have executed the request.
@@ -2065,8 +2068,8 @@ HF_API void hf_brake_close(hf_brake *brake);
 HF_API void hf_brake_set(hf_brake *brake);
 
 /**
- * End the call that is under way with this brake at once, and later ones as they begin. NULL does
- * nothing.
+ * End the call that is under way with this brake at once, and each later call as it begins. NULL
+ * does nothing.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */

@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 
 struct hf_brake {
-    pthread_mutex_t mutex; /* or a pull could shut a socket that has another owner by then */
+    pthread_mutex_t mutex; /* without it a pull could shut down a socket that has another owner by
+                            * then */
     int fd;                /* of the request under way; -1: none */
     bool pulled;
     hf_event event; /* set by the pull */

@@ -1,5 +1,5 @@
-/* Intrusive hash tables, which grow with their elements: an element holds its own entry. Adding
- * an element takes no memory, and if the table cannot grow it only becomes slower. */
+/* Intrusive hash tables, which grow with their elements: an element contains its own entry. Adding
+ * an element needs no memory; if the table cannot grow, it only becomes slower. */
 #ifndef HF_INDEX_H
 #define HF_INDEX_H
 
@@ -16,8 +16,8 @@ typedef struct hf_entry {
 
 /* All zeros: empty. */
 typedef struct hf_index {
-    size_t count, mask; /* count: of the entries; mask: of more buckets than the least, or 0 */
-    hf_entry **buckets; /* NULL: the least */
+    size_t count, mask; /* count: of entries; mask: number of allocated buckets - 1, or 0 */
+    hf_entry **buckets; /* NULL: `least` is used */
     hf_entry *least[HF_INDEX_LEAST];
 } hf_index;
 
@@ -51,7 +51,7 @@ static inline hf_entry *hf_entry_older(const hf_entry *entry) {
 #define HF_EACH_OF(at, index, of)                                                                  \
     for (hf_entry *at = hf_index_find(index, of); at != NULL; at = hf_entry_older(at))
 
-/* Take twice as many buckets, if there is memory. Entries of one hash stay in their order. */
+/* Double the buckets, if there is memory. Entries with one hash keep their order. */
 void hf_index_grow(hf_index *index);
 
 static inline void hf_index_add(hf_index *index, hf_entry *entry, uint64_t hash) {

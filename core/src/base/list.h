@@ -1,5 +1,5 @@
-/* Intrusive lists: an element holds its own links. To add it takes no memory, to remove it one
- * step. */
+/* Intrusive lists: an element contains its own links. Adding an element needs no memory, and
+ * removing it takes one step. */
 #ifndef HF_LIST_H
 #define HF_LIST_H
 
@@ -11,7 +11,7 @@ typedef struct hf_item {
     struct hf_list *list; /* or NULL */
 } hf_item;
 
-/* All zeros: empty. */
+/* A list. All zeros: empty. */
 typedef struct hf_list {
     hf_item *first, *last;
     size_t count;
@@ -45,7 +45,7 @@ static inline void hf_list_add_first(hf_list *list, hf_item *item) {
     list->count++;
 }
 
-/* Does nothing to an item that is in no list. */
+/* Remove the item from its list; does nothing if it is in no list. */
 static inline void hf_list_remove(hf_item *item) {
     hf_list *list = item->list;
     if (list == NULL)

@@ -10,14 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_MS 3600000 /* that a sleep on a condition takes */
+#define MOST_MS 3600000 /* the longest sleep on a condition */
 
 #ifdef __APPLE__
 
-/* Its CLOCK_MONOTONIC counts the time that the machine sleeps. */
+/* CLOCK_MONOTONIC of macOS counts the time that the machine sleeps. */
 enum { CLOCK = CLOCK_MONOTONIC, KEEP_IDLE = TCP_KEEPALIVE };
 
-/* By itself a loader does not look where package managers put it. */
+/* A loader does not look by itself where package managers install it. */
 const char *const hf_libssl_names[] = {
     "libssl.3.dylib",
     "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib",
@@ -41,7 +41,7 @@ int hf_socket_new(int family) {
 
 void hf_sleep_init(pthread_cond_t *woken) { pthread_cond_init(woken, NULL); }
 
-/* A condition knows only the wall clock, or a duration. */
+/* A condition of macOS knows only the wall clock, or a duration. */
 static void wait_for(pthread_cond_t *woken, pthread_mutex_t *mutex, int64_t ms) {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * HF_MS};
     pthread_cond_timedwait_relative_np(woken, mutex, &time);
@@ -55,7 +55,7 @@ const char *const hf_libssl_names[] = {"libssl.so.3", "libssl.so.1.1", NULL};
 
 static void give_name(pthread_t thread) { pthread_setname_np(thread, "holdfast"); }
 
-/* Our send(2) leaves SIGPIPE out. */
+/* Our send(2) suppresses SIGPIPE. */
 int hf_socket_new(int family) {
     return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -127,7 +127,7 @@ int hf_uncancelable(void) {
 
 void hf_cancelable(const int *before) { pthread_setcancelstate(*before, NULL); }
 
-/* The writing end first: no thread may write to a pipe without a reader. */
+/* The writing end is closed first: no thread may write to a pipe without a reader. */
 void hf_event_free(hf_event event) {
     if (event.to >= 0 && event.to != event.fd)
         close(event.to);
@@ -135,7 +135,7 @@ void hf_event_free(hf_event event) {
         close(event.fd);
 }
 
-/* Eight bytes, as an eventfd takes them. A pipe that is full is readable already. */
+/* Write eight bytes, as an eventfd requires. A full pipe is readable already. */
 void hf_event_set(int to) {
     HF_NOT_CANCELLED;
     int before = errno;

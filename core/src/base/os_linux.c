@@ -28,7 +28,7 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until) {
 }
 
 void hf_sleep_while(int *word, int is, int64_t ms) {
-    /* As the kernel has it: a 32-bit libc's own struct timespec may be wider. */
+    /* As the kernel defines it: the struct timespec of a 32-bit libc may be wider. */
     struct {
         long seconds, ns;
     } most = {ms / 1000, ms % 1000 * HF_MS};

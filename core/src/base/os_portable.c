@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "base/os.h"
 
-/* ---------------------------------------------------------------- A pipe is an event */
+/* ------------------------------------------------------------------ Events, as pipes */
 
 hf_event hf_event_new(void) {
     int ends[2];
@@ -30,10 +30,10 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until) {
     poll(fds, (nfds_t)count, until == HF_NO_DEADLINE ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
-/* ---------------------------------------------------------------- A list of sleepers is a futex */
+/* --------------------------------------------------------------- A futex, as a list of sleepers */
 
-/* Each sleeper has a condition of its own: with a shared condition, the waking thread might
- * wait for a sleeper that a signal handler has stopped. */
+/* Each sleeper has its own condition: with a shared condition, the waking thread might wait for a
+ * sleeper that a signal handler has stopped. */
 typedef struct sleeper {
     hf_item place;
     const int *word;

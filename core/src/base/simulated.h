@@ -7,11 +7,12 @@
 
 #ifdef HF_SIMULATED
 
-/* A defence is at work: the row of docs/interleavings.md. The seeds that come here are counted. */
+/* Note that a defence is at work: the row of docs/interleavings.md. The seeds that reach it are
+ * counted. */
 void sim_mark(const char *row);
 #define HF_MARK(row) sim_mark(row)
 
-/* Is the rare but legal branch to be taken here, though nothing calls for it? */
+/* Return whether the rare but legal branch is taken here, without need. */
 bool sim_unusual(const char *branch);
 #define HF_UNUSUAL(branch) sim_unusual(branch)
 

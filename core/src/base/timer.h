@@ -6,7 +6,7 @@
 
 typedef struct hf_timer {
     int64_t due;
-    int64_t slack; /* once it is the first in the heap it may fire this much earlier */
+    int64_t slack; /* while it is the first in the heap, it may fire this much earlier */
     size_t place;  /* in the heap, from 1; 0: not set */
     void (*fire)(struct hf_timer *timer, int64_t now);
 } hf_timer;
@@ -22,12 +22,13 @@ typedef struct hf_timers {
 bool hf_timer_reserve(hf_timers *timers);
 void hf_timer_unreserve(hf_timers *timers);
 
-/* Set or move. */
+/* Set or move a timer. */
 void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due);
 void hf_timer_clear(hf_timers *timers, hf_timer *timer);
-/* When the first timer is due; HF_NO_DEADLINE: no timer is set. */
+/* Return when the first timer is due; HF_NO_DEADLINE: no timer is set. */
 int64_t hf_timers_due(const hf_timers *timers);
-/* Fire the first timer in the heap, and the next, as long as it is due or within its slack. */
+/* Fire the first timer in the heap, and the next, as long as the first is due or within its
+ * slack. */
 void hf_timers_fire(hf_timers *timers, int64_t now);
 
 #endif

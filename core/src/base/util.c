@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pauses between tries: the first, those up to which they double, the longest; and the part of the
- * time since the first failure in between. */
+/* Pauses between tries: the first; the limit of doubling; the longest; and between the last two,
+ * the part of the time since the first failure. */
 #define TRY_MIN_MS 5
 #define TRY_SOON_MS 200
 #define TRY_MAX_MS 3000
@@ -46,7 +46,7 @@ const char *hf_status_name(hf_status status) {
 }
 
 void hf_explain(const char *format, ...) {
-    char text[sizeof last.message]; /* the message that is replaced may be an argument */
+    char text[sizeof last.message]; /* the replaced message may be an argument */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -55,8 +55,8 @@ void hf_explain(const char *format, ...) {
     last.replicas = 0;
     last.cause = HF_CAUSE_NONE;
     last.lock = 0;
-    /* The text may quote the server: its control characters must not break a log's lines, or reach
-     * a terminal. */
+    /* The text may quote the server: its control characters must not break the lines of a log, or
+     * reach a terminal. */
     for (char *c = last.message; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
@@ -136,7 +136,7 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count) {
     *to = '\0';
 }
 
-/* xorshift64*, with a state for each thread. Source: Vigna, "An experimental
+/* Return a number of xorshift64*, with a state for each thread. Source: Vigna, "An experimental
  * exploration of Marsaglia's xorshift generators, scrambled", 2016. */
 int64_t hf_jitter(int64_t low, int64_t high) {
     static _Thread_local uint64_t state;
@@ -157,7 +157,7 @@ int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms) {
 
 void hf_try_later(hf_tries *tries, int64_t now) {
     int64_t took_ms = tries->began != 0 ? (now - tries->began) / HF_MS : 0;
-    int64_t idle = now - took_ms * HF_MS - tries->at; /* in which no try was needed */
+    int64_t idle = now - took_ms * HF_MS - tries->at; /* the time in which no try was needed */
     if (tries->since == 0 || idle > TRY_MAX_MS * HF_MS)
         *tries = (hf_tries){.since = now};
     int64_t most_ms = (now - tries->since) / HF_MS / TRY_PART;
@@ -171,7 +171,7 @@ void hf_try_later(hf_tries *tries, int64_t now) {
 size_t hf_digits(char *to, int64_t number) {
     char digits[20];
     size_t count = 0, length = 0;
-    if (0 <= number && number < 100) { /* most are lengths */
+    if (0 <= number && number < 100) { /* most numbers are lengths */
         if (number >= 10)
             to[length++] = (char)('0' + number / 10);
         to[length++] = (char)('0' + number % 10);
@@ -210,7 +210,7 @@ int64_t hf_thread_serial(void) {
     return serial;
 }
 
-/* Multiply and mix, eight bytes at a time. It stays in this process. */
+/* Multiply and mix, eight bytes at a time. The hash is used only within this process. */
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ length ^ UINT64_C(14695981039346656037), part;
@@ -221,7 +221,7 @@ uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     }
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ from[i]) * UINT64_C(1099511628211);
-    /* Every bit reaches every other: the finalizer of MurmurHash3. */
+    /* Every bit affects every other: the finalizer of MurmurHash3. */
     hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
     hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
     return hash ^ hash >> 33;

@@ -16,7 +16,7 @@
 #include "lock/undo.h"
 #include "lock/waiting.h"
 
-/* Before another try, after a grant that came too late. */
+/* The pause before another try, after a grant that arrived too late. */
 #define MISSED_MIN_MS 8
 #define MISSED_MAX_MS 24
 
@@ -89,8 +89,8 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     return HF_OK;
 }
 
-/* Fill in an op that is all zeros. holds: its caller has the lock by another owner, so that it does
- * not wait. */
+/* Fill in an op that is all zeros. holds: its caller has the lock as another owner, so it does not
+ * wait. */
 static void begin_op(hf_op *op, hf_hold *hold, int64_t timeout_ms, bool holds) {
     op->hold = hold;
     op->holds = holds && timeout_ms != 0;
@@ -100,7 +100,7 @@ static void begin_op(hf_op *op, hf_hold *hold, int64_t timeout_ms, bool holds) {
     op->until = hf_after(op->since, op->timeout_ms);
 }
 
-/* ------------------------------------------------------------- How it ends */
+/* ----------------------------------------------------------------- Results */
 
 static hf_status explain_timeout(const hf_op *op, const char *holder) {
     return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
@@ -108,19 +108,19 @@ static hf_status explain_timeout(const hf_op *op, const char *holder) {
                    *holder != '\0' ? ", at last by " : "", holder);
 }
 
-/* The work of the holder has ended: no stuck holder is to be looked for. */
+/* The holder's work has ended, so the message suggests no search for a stuck holder. */
 static hf_status explain_kept(const hf_op *op, const char *holder, int64_t left_ms) {
     char rest[60] = "for ever";
     if (left_ms != HF_TTL_NONE)
         snprintf(rest, sizeof rest, "for another %.1f s",
-                 left_ms > 0 ? (double)left_ms / 1000 : 0); /* others may just have ended */
+                 left_ms > 0 ? (double)left_ms / 1000 : 0); /* the others may have just ended */
     return hf_fail(HF_ETIMEOUT,
                    "lock %s was held by others for %lld ms, and %s, whose work has ended, keeps it "
                    "%s",
                    hf_names_quoted(op->hold->names), (long long)op->timeout_ms, holder, rest);
 }
 
-/* The status for the caller of an op that ended with this one. */
+/* Return the caller's status for an op that ended with `status`. */
 static hf_status outcome_of(const hf_op *op, hf_status status) {
     if (status == HF_EBUSY && op->holds)
         return hf_fail(HF_EDEADLOCK, "the caller of lock %s holds it, and would wait for itself",
@@ -128,7 +128,7 @@ static hf_status outcome_of(const hf_op *op, hf_status status) {
     return status == HF_EBUSY && op->delegated && op->timeout_ms != 0 ? HF_ETIMEOUT : status;
 }
 
-/* Keep this thread's message for it, if no message of its end is kept yet. */
+/* Keep this thread's message as the op's, if no message of its end is kept yet. */
 static void explain_outcome(const hf_op *op, hf_status status) {
     if (status == HF_OK || status == HF_EDONE || op->explained)
         return;
@@ -155,8 +155,8 @@ static void explain_outcome(const hf_op *op, hf_status status) {
 }
 
 /* Put the new hold into the table; or, if the client is just being closed, give it up. A grant by
- * message may come from a server that has lost it since, and so may an answer, if it was asked for
- * before another hold: the answer to a claim shows whether it still stands. */
+ * message may be from a server that has lost it since; so may an answer, if it was requested before
+ * another hold. The answer to a claim shows whether the hold still stands. */
 static hf_status list_won_locked(hf_op *op, bool keep) {
     hf_hold *hold = op->hold;
     hf_status status = hf_table_add_locked(hold->client, hold, keep);
@@ -172,11 +172,11 @@ static hf_status list_won_locked(hf_op *op, bool keep) {
 
 /* ----------------------------------------------------------------- Leaving */
 
-/* Something of it may be on the server. */
+/* Return whether the server may have anything of the op. */
 static bool is_there(const hf_op *op) { return op->score > 0 || op->hold->out > 0; }
 
-/* The request that takes it out of the queue. A cancel, when its time is up, leaves a grant
- * of just before alone, so that a late copy of the cancel does no harm. */
+/* Make the request that takes the op out of the queue. When its time is up this is a cancel, which
+ * leaves alone a grant of just before, so that a late copy of the cancel does no harm. */
 static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     hf_ask ask = hf_op_ask(op);
     const hf_hold *hold = op->hold;
@@ -188,13 +188,14 @@ static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     op->busy = true; /* from now on no other thread asks for it */
 }
 
-/* Was nothing of it ever sent? Then the server was missing, not the lock. */
+/* Return whether no request of the op was ever sent: then the server was missing, not the lock. */
 static bool is_unsent(const hf_op *op) {
     return !op->answered && op->hold->out == (unsigned)op->asking &&
            hf_link_is_unsent(op->link, op->since);
 }
 
-/* The request that ends its wait failed, for the reason in this thread's message. */
+/* Explain that the request which ends the op's wait failed, for the reason in this thread's
+ * message. */
 static hf_status explain_given_up(const hf_op *op) {
     return hf_fail(HF_EUNKNOWN,
                    "the wait for lock %s was given up, and the server does not know it yet; the "
@@ -202,7 +203,7 @@ static hf_status explain_given_up(const hf_op *op) {
                    hf_names_quoted(op->hold->names), hf_error_message());
 }
 
-/* Say why the end of a wait was not answered. */
+/* Explain why the end of a wait has no answer. */
 static hf_status explain_unanswered(const hf_op *op, hf_status status) {
     if (is_there(op) && (status == HF_EUNKNOWN || !is_unsent(op)))
         return explain_given_up(op);
@@ -212,7 +213,7 @@ static hf_status explain_unanswered(const hf_op *op, hf_status status) {
                    hf_names_quoted(op->hold->names), hf_error_message());
 }
 
-/* Ask under a new id, in the time that is left. */
+/* Ask under a new id, in the time left. */
 static void ask_once_more(hf_op *op) {
     op->delegated = true;
     hf_status status = hf_op_renew_id_locked(op);
@@ -222,8 +223,8 @@ static void ask_once_more(hf_op *op) {
         hf_op_fail_locked(op, status);
 }
 
-/* Take the answer of a cancel. The op ends, because it was granted just before or others have the
- * lock; or it asks once more, because no owner of ours has it. */
+/* Take the answer to a cancel. The op ends, because it was granted just before or others have the
+ * lock; or it asks once more, because no Holdfast owner has the lock. */
 static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *link,
                                    int64_t sent_at) {
     char holder[HF_QUOTED_MAX];
@@ -243,8 +244,8 @@ static void cancel_answered_locked(hf_op *op, const redisReply *reply, hf_link *
                               hf_validity_deadline(&op->hold->validity, sent_at, mine.remaining_ms),
                               true))
             return;
-        HF_MARK("H17"); /* not long enough to be told */
-        op->score = 0;  /* the grant has taken its place: it tries only */
+        HF_MARK("H17"); /* too little time is left to report it */
+        op->score = 0;  /* the grant has taken its place: the op only tries */
     } else {
         hf_op_left_locked(op);
     }
@@ -278,7 +279,7 @@ static void leave_answered_locked(hf_op *op, hf_status why, hf_status status,
 }
 
 /* End the op without a request, if the server has nothing of it. False: the server must be asked;
- * after a timeout also for the holder. */
+ * after a timeout also to learn who holds the lock. */
 static bool end_here(hf_op *op, hf_status why) {
     if (is_there(op) || (why == HF_ETIMEOUT && op->answered))
         return false;
@@ -291,8 +292,9 @@ static bool end_here(hf_op *op, hf_status why) {
 
 /* ----------------------------------------------------------- By the keeper */
 
-/* Into its queue, where the keeper asks for it, after a pause if it may wait. Where no grants come
- * yet the lock may well be free, if no other op of this client waits for it. False: no memory. */
+/* Put the op into its queue, where the keeper asks for it, after a pause if it may wait. Where no
+ * grants arrive yet the lock may well be free, if no other op of this client waits for it. False:
+ * no memory. */
 static bool enter_locked(hf_op *op, int64_t pause_ms) {
     if (!hf_op_enter_locked(op))
         return false;
@@ -321,7 +323,7 @@ static void leave_told(hf_task *task, hf_status status, const redisReply *reply)
     if (status == HF_OK && mine->why != HF_ETIMEOUT && hf_reply_release(reply) == HF_RELEASE_MORE)
         hf_kick_locked(client, task->names);
     if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
-        return; /* the grant was faster, or a cancel */
+        return; /* the grant, or a cancel, was faster */
     leave_answered_locked(op, mine->why, status, reply, task->link, task->sent_at);
 }
 
@@ -343,8 +345,8 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
     hf_task_submit(&client->links, task, hf_client_patience(client));
 }
 
-/* Its time is up; only now if the process stood still. If it has not asked at all yet, it asks
- * once: only the server's word shows that others kept the lock. */
+/* End an op whose time is up; the time is up only now if the process stood still. An op that has
+ * not asked at all yet asks once: only the server's answer shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
     op->until = hf_later(op->until, hf_now());
     bool silent = !op->answered && op->hold->out == 0;
@@ -361,8 +363,8 @@ static void op_due(hf_timer *timer, int64_t now) {
 
 /* ------------------------------------------------------------ On a thread */
 
-/* One acquire, from its start: every step ends by its deadline, and the rest is
- * undone in the background. */
+/* One acquire, from its start: every step ends by its deadline, and what is left is undone in the
+ * background. */
 typedef struct acquiring {
     hf_client *client;
     hf_op op;
@@ -371,20 +373,20 @@ typedef struct acquiring {
     hf_brake *brake; /* another thread may end it at any time; or NULL */
 } acquiring;
 
-/* The deadline of an acquire that only cleans up: a wait that a signal ends does not
- * last until its timeout because the server is silent. */
+/* Return the deadline of an acquire that only cleans up: if a signal ends the wait, a silent server
+ * does not make it last until its timeout. */
 static int64_t deadline_of_end(const acquiring *call) {
     return hf_earlier(hf_op_deadline(&call->op), hf_client_patience(call->client));
 }
 
 /* The result of a request. */
 typedef struct question {
-    hf_answer answer; /* the reply is the caller's to free */
+    hf_answer answer; /* the caller frees the reply */
     hf_look look;
     hf_standing mine;
 } question;
 
-/* By the cheapest request, and by the general one if that did nothing; until a message is
+/* Send the cheapest request, and the general one if that did nothing; stop if a message is
  * faster. */
 static hf_status ask_server_locked(acquiring *call, question *asked) {
     hf_client *client = call->client;
@@ -396,7 +398,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
     while ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && !op->done) {
         hf_request request;
         hf_way_request(&request, way, hold, &ask, 1);
-        if (op->queue == NULL) { /* in the same write */
+        if (op->queue == NULL) { /* WAIT follows in the same write */
             request.replicas = hold->terms.replicas;
             request.replica_ms = hold->terms.replica_ms;
         }
@@ -420,7 +422,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
     return kind == HF_ANSWER_NONSENSE ? hf_unexpected("acquire") : HF_OK;
 }
 
-/* Ask the server, for a place in the queue too if the op is in one here. */
+/* Ask the server; also for a place in the queue, if the op is in a queue here. */
 static hf_status ask_locked(acquiring *call) {
     hf_client *client = call->client;
     hf_op *op = &call->op;
@@ -432,14 +434,14 @@ static hf_status ask_locked(acquiring *call) {
     op->busy = op->joining = false;
     if (op->queue != NULL &&
         hf_discovery_change(client->transport->discovery) != client->links.change)
-        hf_thread_wake_locked(client); /* slots have moved: so do channels */
+        hf_thread_wake_locked(client); /* slots have moved, and channels with them */
     bool queued = op->queue != NULL;
     if (op->done)
         status = HF_OK; /* a grant was faster */
     else if (status == HF_OK)
         hf_op_answer_locked(op, queued ? hf_link_find(&client->links, asked.answer.node) : NULL,
                             &asked.look, &asked.mine, asked.answer.sent_at);
-    /* What an earlier copy wrote, on another connection, was not waited for on this one. */
+    /* WAIT on this connection did not count what an earlier copy wrote on another. */
     if (!queued)
         op->hold->reached = op->hold->out > 0 ? -1 : asked.answer.replicas;
     freeReplyObject(asked.answer.reply);
@@ -487,7 +489,7 @@ static hf_status queue_locked(acquiring *call) {
     return HF_OK;
 }
 
-/* Pause after a grant that came too late: the new master may not be known yet. */
+/* Pause after a grant that arrived too late: the new master may not be known yet. */
 static hf_status pause_locked(acquiring *call) {
     int64_t ms =
         hf_earlier(hf_jitter(MISSED_MIN_MS, MISSED_MAX_MS), hf_until(call->op.until, hf_now()));
@@ -498,8 +500,8 @@ static hf_status pause_locked(acquiring *call) {
     return status;
 }
 
-/* Leave the requests to the keeper, which no server can stop, and wait for their result: so
- * a brake ends the acquire at any time, and its end undoes the requests under way. */
+/* Leave the requests to the keeper, which no server can stop, and wait for their result: so a brake
+ * ends the acquire at any time, and the end of the op undoes the requests under way. */
 static hf_status delegate_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->delegated = true;
@@ -529,7 +531,7 @@ static hf_status step_locked(acquiring *call, bool *tried) {
         return pause_locked(call);
     if (op->delegated || (*tried && call->brake != NULL))
         return delegate_locked(call);
-    /* It may well be free; only an acquire that has to wait is worth a subscription. */
+    /* The lock may well be free; only an acquire that has to wait is worth a subscription. */
     if (*tried)
         return queue_locked(call);
     hf_status status = ask_locked(call);
@@ -541,8 +543,8 @@ static hf_status step_locked(acquiring *call, bool *tried) {
     return status;
 }
 
-/* Does the grant still stand? The thread may have slept past its end, or another hold has a greater
- * fence. */
+/* Return whether the grant still stands: the thread may have slept past its end, or another hold
+ * may have a greater fence. */
 static bool stands_locked(const acquiring *call) {
     const hf_hold *hold = call->op.hold;
     bool slept = call->op.bell != NULL;
@@ -550,7 +552,7 @@ static bool stands_locked(const acquiring *call) {
            (hf_now() < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
-/* Wait again under a new id; without time for that, fail. */
+/* Wait again under a new id; fail if there is no time. */
 static hf_status again_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->done = false;
@@ -574,7 +576,7 @@ static hf_status begin_locked(hf_hold *hold) {
     if (status == HF_OK)
         status = hf_table_new_id_locked(client, hold);
     if (status == HF_OK && (hold->terms.renew || client->quorum != NULL))
-        status = hf_thread_start_locked(client); /* or it could not be renewed */
+        status = hf_thread_start_locked(client); /* without a thread it could not be renewed */
     return status;
 }
 
@@ -601,7 +603,7 @@ static void run_locked(acquiring *call) {
     }
 }
 
-/* Otherwise than HF_OK: the new hold has been released. */
+/* Finish a successful acquire. After any status but HF_OK the new hold has been released. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->op.hold;
     bool confirms = hf_hold_must_confirm_locked(hold);
@@ -618,7 +620,7 @@ static hf_status acquire(acquiring *call, bool keep) {
     op->why = &call->why;
     hf_client_lock(call->client);
     run_locked(call);
-    hf_brake_set(NULL); /* what follows is not for it to end */
+    hf_brake_set(NULL); /* a pull must not end what follows */
     hf_op_free_locked(op);
     if (op->explained)
         hf_error_set(&call->why);
@@ -698,7 +700,7 @@ static void started_ended(hf_op *op, hf_status status) {
         hf_op_confirm_locked(op);
         return;
     }
-    hf_hold_grab(hold); /* which knows the client */
+    hf_hold_grab(hold); /* the hold has a reference to the client */
     explain_outcome(op, status);
     op->told(op, status);
     hf_op_free_locked(op);
@@ -811,11 +813,11 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     if (news == NULL || news->completion.kind != HF_KIND_ACQUIRE)
         return hf_fail(HF_ENOTHELD, "no such acquire is under way");
     hf_op *op = news->op;
-    if (op == NULL) /* it gives back the first of several */
+    if (op == NULL) /* the group is giving back its first locks */
         return HF_OK;
     if (op->ballot != NULL)
         client->quorum->ways->cancel(op);
-    else if (op->queue == NULL) /* it is confirmed, and may be one of several */
+    else if (op->queue == NULL) /* it is being confirmed, and may be one of a group */
         op->canceled = true;
     else if (!op->canceled)
         leave_by_keeper(op, HF_ECANCELED);

@@ -12,29 +12,32 @@
 #include "lock/undo.h"
 #include "lock/votes.h"
 
-/* The masters' clocks, and the ways to them, may differ by this: a fence that is proposed lies
- * ahead of all of them. */
+/* The masters' clocks, and the ways to the masters, may differ by this: a proposed fence lies ahead
+ * of all of them. */
 #define AHEAD_MS 5
-/* The limit of that: a way that took longer shows that this process stood still. */
+/* The maximum of that lead: a way that took longer shows that this process stood still. */
 #define AHEAD_MAX_MS 1000
-/* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
+/* In line, the first ballot of this client tries all masters this often, or sooner if it has stood
+ * back. */
 #define RECHECK_MS 1000
 #define STOOD_BACK_MS 50
-/* The head of the line asks again after 1, 2, 4 … ms, up to this; so often before it lets go. */
+/* The head of the line asks again after 1, 2, 4 … ms, up to HEAD_MS, HEAD_ROUNDS times, before it
+ * lets go. */
 #define HEAD_MS 64
 #define HEAD_ROUNDS 8
 #define HEAD_MAX_MS 1000
-/* A try that has the first master's vote, or a majority without it, asks so often again, within
- * this. */
+/* A try that has the first master's vote, or a majority without it, asks TRY_ROUNDS times again,
+ * within TRY_MS. */
 #define TRY_ROUNDS 3
 #define TRY_MS 50
-/* And looks so often whether that master is still up. */
+/* How often a ballot in line looks whether the first master is still up. */
 #define LOOK_MS 250
-/* Where no majority can be asked. */
+/* The pause where no majority can be asked. */
 #define NOBODY_MS 100
-/* A master that was down is the first in line again when it has answered for this long. */
+/* A master that was down comes first in line again after it has answered for this long. */
 #define UP_MS 10000
-/* An acquire gives up later than a call to a master that hangs, which tells why. */
+/* An acquire gives up this much later than a call to a master that hangs, which reports the
+ * reason. */
 #define REASON_MS 50
 
 static size_t majority_of(const struct hf_ballot *ballot) {
@@ -43,8 +46,8 @@ static size_t majority_of(const struct hf_ballot *ballot) {
 
 /* ----------------------------------------------------------------- Asking */
 
-/* The highest fence that was seen, or just below one that lies ahead of all masters' clocks: then
- * all give the same. */
+/* Return the highest fence seen, or a floor just below a fence ahead of all masters' clocks: then
+ * all give the same fence. */
 static int64_t propose(const struct hf_ballot *ballot) {
     const struct hf_quorum *quorum = ballot->client->quorum;
     int64_t floor = hf_hold_floor_locked(ballot->like);
@@ -57,7 +60,8 @@ static int64_t propose(const struct hf_ballot *ballot) {
     return floor > ballot->fence ? floor : ballot->fence;
 }
 
-/* No master that has just restarted is asked for a new vote: it may have forgotten others. */
+/* Return whether a master has just restarted: it may have forgotten votes, and is not asked for new
+ * ones. */
 static bool is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
 }
@@ -66,7 +70,8 @@ static bool may_ask(const struct hf_ballot *ballot, size_t at, int64_t now) {
     return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
 }
 
-/* Are there enough to ask without those that are silent? up: and without those that are down. */
+/* Return whether there are enough masters to ask without the silent ones; up: also without those
+ * that are down. */
 static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now, bool up) {
     size_t count = 0;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++)
@@ -75,7 +80,7 @@ static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now, bool u
     return count >= majority_of(ballot);
 }
 
-/* It ends without the lock. */
+/* End the acquire without the lock. */
 static void end_ballot(struct hf_ballot *ballot, hf_status status, bool explained) {
     hf_op *op = ballot->op;
     hf_error error = *hf_error_last();
@@ -132,8 +137,8 @@ static void ask_all(struct hf_ballot *ballot) {
     step(ballot);
 }
 
-/* Where to stand in line: at the first master that may be asked, and has been up for a while; or
- * where it stands. HF_NO_MASTER: nowhere. */
+/* Return the master where the ballot should stand in line: the first that may be asked and has been
+ * up for a while; or the one where it stands. HF_NO_MASTER: there is none. */
 static size_t find_office(const struct hf_ballot *ballot) {
     int64_t now = hf_now();
     size_t first = HF_NO_MASTER;
@@ -158,7 +163,7 @@ static void line_up(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
     hf_op_waits_locked(ballot->op);
     ballot->head_at = 0;
-    if (ballot->line != NULL && ballot->score == 0) /* for when it has to move */
+    if (ballot->line != NULL && ballot->score == 0) /* in case it has to move */
         ballot->score = hf_op_score(ballot->line->master, hf_call_number(ballot->line));
     if (ballot->line != NULL && ballot->line->at != office && office != HF_NO_MASTER)
         hf_call_abandon(&ballot->line);
@@ -176,7 +181,7 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
-/* End the acquire: too few masters have said whether others have the lock. */
+/* End the acquire: too few masters have reported whether others have the lock. */
 static void end_unanswered(struct hf_ballot *ballot) {
     bool lacks = ballot->lacks && ballot->reached < majority_of(ballot);
     end_ballot(ballot,
@@ -195,12 +200,12 @@ static void time_is_up(struct hf_ballot *ballot) {
     end_ballot(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, ballot->why != NULL);
 }
 
-/* Return by when masters must have answered that are asked from now on. */
+/* Return the deadline of masters that are asked from now on. */
 static int64_t patience(const struct hf_ballot *ballot) {
     return hf_after(hf_client_patience(ballot->client), REASON_MS);
 }
 
-/* Go on to that part of the time to connect, by which a call may outlast its time. */
+/* Enter a later part of the acquire, which may outlast its time by the time to connect. */
 static void go_beyond_time(struct hf_ballot *ballot, int part) {
     if (ballot->time == HF_IN_TIME)
         ballot->ends_at = patience(ballot);
@@ -214,7 +219,7 @@ static bool is_refused(const struct hf_ballot *ballot) {
     return false;
 }
 
-/* The time is up: only a majority's word shows that others kept the lock. */
+/* Ask once more: the time is up, and only a majority's answer shows that others kept the lock. */
 static void ask_at_last(struct hf_ballot *ballot) {
     hf_call_abandon(&ballot->line);
     go_beyond_time(ballot, HF_LAST);
@@ -222,11 +227,12 @@ static void ask_at_last(struct hf_ballot *ballot) {
         step(ballot);
     else if (can_spare_silent(ballot, hf_now(), true))
         ask_all(ballot);
-    else /* others have one master, and no lock */
+    else /* others have one master, but not the lock */
         end_unanswered(ballot);
 }
 
-/* The head of the line has no majority: have it ask again. False: it has done so for long. */
+/* Have the head of the line, which has no majority, ask again. False: it has done so for too
+ * long. */
 static bool goes_on_as_head(struct hf_ballot *ballot) {
     int64_t now = hf_now();
     if (ballot->head_at == 0) {
@@ -249,7 +255,7 @@ static bool may_try_again(const struct hf_ballot *ballot) {
     return ballot->rounds <= TRY_ROUNDS && hf_now() < hf_after(ballot->op->since, TRY_MS);
 }
 
-/* No majority can say yes any more. */
+/* End or repeat a round in which a majority can no longer agree. */
 static void came_to_nothing(struct hf_ballot *ballot) {
     bool first = ballot->votes[ballot->office].hold != NULL, tries = ballot->op->timeout_ms == 0;
     bool again = first && ballot->reached >= majority_of(ballot) && may_try_again(ballot);
@@ -264,8 +270,8 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     }
 }
 
-/* Others wait at the first master, and have just been let in there: to take a majority behind their
- * back would let a busy caller overtake them for ever. */
+/* Return whether the acquire must stand back: other waiters have just been let in at the first
+ * master, and a busy caller that took a majority behind their back would overtake them forever. */
 static bool stands_back(const struct hf_ballot *ballot) {
     return !ballot->op->waits && ballot->time == HF_IN_TIME &&
            ballot->votes[ballot->office].refuses &&
@@ -297,7 +303,7 @@ static void won(struct hf_ballot *ballot) {
     hf_op_finish_locked(op, HF_OK);
 }
 
-/* patient: silent masters may still answer. */
+/* Return what a master has answered. patient: silent masters may still answer. */
 static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, bool patient) {
     const hf_vote *of = &ballot->votes[at];
     bool open = of->asking != NULL && (patient || !hf_master_is_silent(ballot->client, at, now));
@@ -309,7 +315,7 @@ static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, b
     return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
 }
 
-/* Are the answers so far enough? */
+/* Decide, by the answers so far, how the round goes on. */
 static void step(struct hf_ballot *ballot) {
     hf_said said[HF_MASTERS_MAX];
     while (ballot->asks) {
@@ -335,7 +341,7 @@ static void step(struct hf_ballot *ballot) {
             wake_at(ballot, overdue_at);
             return;
         case HF_CHOICE_NONE:
-            if (patient && asked) /* which show whether others have it */
+            if (patient && asked) /* their answers show whether others have the lock */
                 wake_at(ballot, HF_NO_DEADLINE);
             else
                 came_to_nothing(ballot);
@@ -353,14 +359,14 @@ static void step(struct hf_ballot *ballot) {
             hf_call_abandon(&of->asking); /* its answer is about another fence */
             hf_vote_confirm(ballot, i);
         }
-        if (!asks) { /* all that could confirm are asked, and silent */
+        if (!asks) { /* all that could confirm have been asked, and are silent */
             wake_at(ballot, overdue_at);
             return;
         }
     }
 }
 
-/* Of those of this client that are in line for that lock, is it the first? */
+/* Return whether no earlier ballot of this client is in line for the same lock. */
 static bool is_first_in_line(const struct hf_ballot *ballot) {
     HF_EACH(at, &ballot->client->quorum->ballots) {
         const struct hf_ballot *other = HF_OF(struct hf_ballot, item, at);
@@ -378,7 +384,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
     if (over && (ballot->time == HF_LAST || ballot->op->timeout_ms == 0)) {
         if (is_refused(ballot))
             time_is_up(ballot);
-        else /* votes that are not confirmed show no other holder */
+        else /* votes without a confirmation show no other holder */
             end_unanswered(ballot);
         return;
     }
@@ -388,7 +394,8 @@ static void ballot_due(hf_timer *timer, int64_t now) {
             return;
         }
         if (ballot->line != NULL && ballot->time == HF_IN_TIME) {
-            /* Which tells who has it; but not for long: the last round takes time, too. */
+            /* Its answer shows who has the lock; but do not wait long: the last round takes time,
+             * too. */
             const hf_master *master = hf_votes_master(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
             int64_t ms = hf_earlier(hf_master_patience_ms(master), half_ms(ballot));
@@ -448,7 +455,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
 
 /* ----------------------------------------------------------------- Acquire */
 
-/* A lock for which others have just waited is waited for; else all are asked. */
+/* Stand in line for a lock for which others have just waited; otherwise ask all masters. */
 static void begin(struct hf_ballot *ballot) {
     size_t office = find_office(ballot);
     ballot->timer.fire = ballot_due;
@@ -461,7 +468,7 @@ static void begin(struct hf_ballot *ballot) {
         ask_all(ballot);
 }
 
-/* It was won; but its thread may have slept past that. */
+/* Return whether the hold still stands: the thread may have slept past its deadline. */
 static bool stands(hf_op *op) { return hf_now() < op->hold->validity.deadline; }
 
 static hf_status ask(hf_op *op) {
@@ -512,7 +519,7 @@ static void begin_due(hf_timer *timer, int64_t now) {
         hf_votes_free(ballot, HF_PARTING_BACK);
 }
 
-/* Its first step is the keeper's: the caller does not know of it yet. */
+/* Begin a started acquire. The keeper takes the first step: the caller does not know of it yet. */
 static bool begin_started(hf_op *op, int64_t pause_ms) {
     struct hf_ballot *ballot = hf_votes_new(op);
     if (ballot == NULL)

@@ -9,7 +9,7 @@
 #include "lock/quorum.h"
 
 extern const hf_ballot_ways hf_ballot;
-/* The client is being closed. */
+/* End the acquires of a client that is being closed. */
 void hf_ballots_close(hf_client *client);
 
 #endif

@@ -63,7 +63,7 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
                        "an owner needs a client, a kind (t, a or o) and a serial above 0");
     if (serial == 0)
         serial = hf_thread_serial();
-    char rest[24] = {kind}; /* by hand: every acquire and release asks for it */
+    char rest[24] = {kind}; /* without snprintf(): every acquire and release calls this */
     size_t length = 1 + hf_digits(rest + 1, serial);
     if (capacity <= client->prefix_length + length)
         return hf_fail(HF_EINVAL, "the buffer for the owner is too small");
@@ -72,8 +72,8 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
     return HF_OK;
 }
 
-/* From the end of the text: the number behind the last such mark, with which the text then
- * ends. -1: there is none. */
+/* Cut the mark and the number after it off the end of the text. Return the number; -1: the text
+ * does not end so. */
 static int64_t cut_number(const char *text, size_t *length, char mark) {
     size_t at = *length;
     int64_t number = 0, unit = 1;
@@ -87,7 +87,8 @@ static int64_t cut_number(const char *text, size_t *length, char mark) {
     return number;
 }
 
-/* The last bytes of the text that are no such mark. False: too many, or none. */
+/* Cut the last mark and the bytes after it off the text, and copy these bytes. False: too many, or
+ * none. */
 static bool cut_part(const char *text, size_t *length, char mark, char *to, size_t capacity) {
     size_t at = *length;
     while (at > 0 && text[at - 1] != mark)
@@ -99,8 +100,8 @@ static bool cut_part(const char *text, size_t *length, char mark, char *to, size
     return true;
 }
 
-/* <client name>@<host>/<pid>:<client id>:<kind><serial>, read from its end, because a client's
- * name may have these marks in it. */
+/* Read "<client name>@<host>/<pid>:<client id>:<kind><serial>" from its end, because a client's
+ * name may contain these marks. */
 int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *parts) {
     static const char kinds[] = "tao";
     const char *text = owner;
@@ -128,7 +129,7 @@ int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *parts) {
 
 hf_status hf_client_new_id_locked(hf_client *client, char *id) {
     if (client->random_left < 16) {
-        /* In stock, because asking the system costs more than all else here. */
+        /* Kept in stock, because asking the system costs more than everything else here. */
         if (!hf_random(client->random, sizeof client->random))
             return hf_fail(HF_ENOMEM, "the system gives no random bytes");
         client->random_left = sizeof client->random;
@@ -162,7 +163,7 @@ hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *c
 hf_status hf_client_listen(hf_client *client, bool *listens) {
     int answer = client->interrupt(client->interrupt_context);
     *listens = answer >= 0;
-    if (hf_client_inherited(client)) { /* the handler forked: another thread may have had it */
+    if (hf_client_inherited(client)) { /* a handler forked while another thread may hold it */
         pthread_mutex_init(&client->mutex, NULL);
         return hf_client_check(client);
     }

@@ -8,9 +8,9 @@
 
 struct hf_completions {
     hf_list news;
-    hf_index numbers; /* of operations under way */
+    hf_index numbers; /* of operations under way, by number */
     hf_event event;   /* -1 until the program asks for it */
-    bool closed;      /* and the last one is in the list */
+    bool closed;      /* the client is closed, and the last completion is in the list */
 };
 
 struct hf_completions *hf_completions_begin(void) {
@@ -23,7 +23,7 @@ struct hf_completions *hf_completions_begin(void) {
 void hf_completions_end(struct hf_completions *completions) {
     if (completions == NULL)
         return;
-    /* Their holds were seen to when the client was closed. */
+    /* Their holds were taken care of when the client was closed. */
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
         hf_news_free(HF_OF(hf_news, item, at));
     hf_event_free(completions->event);
@@ -89,13 +89,13 @@ void hf_news_free(hf_news *news) {
     free(news);
 }
 
-/* ---------------------------------------------------------------- Telling */
+/* -------------------------------------------------------------- Reporting */
 
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion) {
     struct hf_completions *completions = client->completions;
     if (completions->event.fd < 0)
         return;
-    /* Only a hold that is older than the descriptor has none. */
+    /* Only a hold that is older than the descriptor has no news. */
     hf_news *news = *kept != NULL ? *kept : hf_news_new(completion);
     *kept = NULL;
     if (news == NULL)
@@ -133,11 +133,11 @@ void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)
 void hf_completions_close_locked(hf_client *client) {
     struct hf_completions *completions = client->completions;
     completions->closed = true;
-    if (completions->event.fd >= 0) /* for good: whoever polls it sees the end */
+    if (completions->event.fd >= 0) /* forever: every thread that polls it sees the end */
         hf_event_set(completions->event.to);
 }
 
-/* The first, or NULL. The descriptor is readable while there is another. */
+/* Return the first completion, or NULL. The descriptor is readable while there is another. */
 static hf_news *take_news(struct hf_completions *completions) {
     hf_item *at = hf_list_take_first(&completions->news);
     if (completions->news.first == NULL && completions->event.fd >= 0 && !completions->closed)
@@ -145,7 +145,7 @@ static hf_news *take_news(struct hf_completions *completions) {
     return at != NULL ? HF_OF(hf_news, item, at) : NULL;
 }
 
-/* Into the caller's buffer; it stays the caller's. */
+/* Copy the name into the caller's buffer, which stays the caller's. */
 static void tell_name(hf_completion *found, const hf_completion *given, const hf_names *names) {
     found->name = given->name;
     found->name_capacity = given->name_capacity;

@@ -40,51 +40,54 @@ size_t hf_hold_votes(const hf_hold *hold, size_t *masters_out) {
 /* ------------------------------------------------------------- Operations */
 
 typedef enum {
-    OVER,   /* it came to `status`, which this thread's message explains */
-    AGAIN,  /* its request is another one now, to be sent */
-    UNCLEAR /* it is refused: over, once the message names the missing permission */
+    OVER,   /* it has ended with `status`, which this thread's message explains */
+    AGAIN,  /* it has made another request, to be sent */
+    UNCLEAR /* it is refused: over, as soon as the message names the missing permission */
 } verdict;
 
-/* One operation on a hold: its requests, and the effects of their answers. The steps are the
- * same whether the calling thread sends the requests (run()) or the keeper does (start()). */
+/* One operation on a hold: its requests, and the effects of their answers. The steps are the same
+ * whether the calling thread sends the requests (run()) or the keeper does (start()). */
 typedef struct operation {
     hf_hold *hold;
     hf_round_kind round; /* what it does, also at a single master */
     int64_t deadline;    /* on the calling thread; 0: the client's patience, from its start */
-    hf_request *request; /* the next */
-    bool doubtful;       /* some copy of some request has no answer */
-    hf_status status;    /* that it came to */
-    /* With the mutex. Begin: make the first request; otherwise than HF_OK: there is none. */
+    hf_request *request; /* the next request */
+    bool doubtful;       /* a copy of one of its requests has no answer */
+    hf_status status;    /* its result */
+    /* Called with the mutex. Begin: make the first request; after any status but HF_OK there is
+     * none. */
     hf_status (*begin)(struct operation *mine);
     verdict (*answered)(struct operation *mine, hf_status status, const redisReply *reply,
                         int64_t sent_at);
-    /* Called at the end of what was started, in place of a completion; or NULL. */
+    /* Called at the end of a started operation, in place of a completion; or NULL. */
     void (*over)(void *context);
     void *context;
-    hf_news *news; /* of what was started */
+    hf_news *news; /* of a started operation */
 
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
     char how;               /* the end of its call: hf_leaving; or 0 */
-    bool says_more;         /* what became of a call: no plain one may take its place */
+    bool says_more;         /* it reports the outcome of a call: no cheaper request may take its
+                             * place */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
     bool drops;             /* the request has the cheapest form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
-    int state;              /* that the hold had */
-    hf_hold *other;         /* that it was joined with, with a reference; or NULL */
+    int state;              /* the former state of the hold */
+    hf_hold *other;         /* a hold that it was joined with, with a reference; or NULL */
     hf_release_outcome outcome;
     /* Of a renewal: */
-    int64_t duration_ms; /* that the caller gave */
-    bool releases;       /* by a release: it ends a lost hold, too */
-    int64_t lease_ms;    /* that is asked for */
+    int64_t duration_ms; /* from the caller */
+    bool releases;       /* by a release, which ends a lost hold, too */
+    int64_t lease_ms;    /* the lease requested */
     hf_renew_mode mode;
     /* At several masters: */
-    int64_t floor; /* of one that is confirmed */
-    hf_error *why; /* of a thread, which waits until `settled` is 1; NULL: it was started */
+    int64_t floor; /* of a confirmation */
+    hf_error *why; /* the error of a calling thread, which waits until `settled` is 1; NULL: it was
+                    * started */
     int settled;
 } operation;
 
-/* Does its time take the place of the time that is left? */
+/* Return whether its time replaces the time left. */
 static bool replaces(const operation *mine) {
     return mine->round == HF_ROUND_REPLACE || mine->round == HF_ROUND_KEEP;
 }
@@ -135,7 +138,7 @@ static hf_status perform_here(operation *mine) {
     return status;
 }
 
-/* Tell how an operation that was started has ended. */
+/* Report the end of a started operation. */
 static void tell_locked(operation *mine) {
     if (mine->over != NULL) {
         mine->over(mine->context);
@@ -200,7 +203,7 @@ static hf_status start_locked(const operation *given, int64_t number) {
     return status;
 }
 
-/* Without a number on this thread, else by the keeper. */
+/* Perform the operation on this thread if there is no number, otherwise by the keeper. */
 static hf_status perform(operation *mine, int64_t number) {
     if (number == HF_ON_THIS_THREAD)
         return perform_here(mine);
@@ -216,14 +219,14 @@ static hf_status perform(operation *mine, int64_t number) {
  * general release costs less than a second request. */
 #define YOUNG (1 * HF_MS)
 
-/* End it here, before the request is sent. Return its former state. */
+/* End the hold locally, before the request is sent. Return its former state. */
 static int end_locked(hf_hold *hold, int64_t now) {
     int state = hf_hold_state_now(hold, now);
-    if (state == HF_STATE_RELEASED) { /* by the close perhaps, which has it in a list of its own */
+    if (state == HF_STATE_RELEASED) { /* perhaps by the close, which has it in a list of its own */
         HF_MARK("H40");
         return state;
     }
-    if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before the renewal saw it */
+    if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before a renewal noticed */
         hold->cause = hf_loss_cause(hold);
         hf_hold_count_loss_locked(hold, now);
         hf_hold_lose_others_locked(hold, hold->cause);
@@ -234,12 +237,12 @@ static int end_locked(hf_hold *hold, int64_t now) {
     hold->state = HF_STATE_RELEASED;
     if (hf_hold_is_listed(hold)) {
         hf_table_remove_locked(hold->client, hold);
-        hf_hold_drop(hold); /* the handle's, the op's or the task's is left */
+        hf_hold_drop(hold); /* the handle's, the op's or the task's reference is left */
     }
     return state;
 }
 
-/* The status of a release. */
+/* Return the status of a release. */
 static hf_status release_status(const operation *mine, hf_status status) {
     const hf_hold *hold = mine->hold;
     if (mine->how != '\0' && status == HF_OK && mine->outcome != HF_RELEASE_NONSENSE)
@@ -252,7 +255,7 @@ static hf_status release_status(const operation *mine, hf_status status) {
     case HF_RELEASE_NONSENSE:
         return hf_unexpected("release");
     case HF_RELEASE_NOT_HELD:
-    case HF_RELEASE_KEPT: /* but its mark is withdrawn */
+    case HF_RELEASE_KEPT: /* its mark is withdrawn */
         break;
     case HF_RELEASE_SPLIT:
         HF_MARK("H24");
@@ -266,7 +269,7 @@ static hf_status release_status(const operation *mine, hf_status status) {
     if (!mine->doubtful)
         return hf_hold_explain_gone(hold);
     HF_MARK("C2");
-    /* An earlier copy may have released it, and did if the lease still ran. */
+    /* An earlier copy may have released the hold, and did so if the lease still ran. */
     if (hf_now() < hold->validity.deadline)
         return HF_OK;
     return hf_fail(HF_EUNKNOWN,
@@ -275,8 +278,8 @@ static hf_status release_status(const operation *mine, hf_status status) {
                    hf_names_quoted(hold->names));
 }
 
-/* A hold that was lost before is counted already; a hold that the server forgot is lost by this,
- * and the joined holds with it. */
+/* Count a release. A hold that was lost before is counted already; a hold that the server forgot is
+ * lost now, and the joined holds with it. */
 static void count_release_locked(const operation *mine) {
     hf_tally *tally = mine->hold->terms.counting.tally;
     if (mine->how != '\0')
@@ -287,7 +290,7 @@ static void count_release_locked(const operation *mine) {
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
         tally->stats.lost_gone++;
-        /* Its lease may have ended while the release was on its way: that loses no other. */
+        /* Its lease may have ended while the release was on its way: then no other hold is lost. */
         if (mine->other != NULL && hf_now() < mine->hold->validity.deadline)
             hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);
     }
@@ -307,8 +310,8 @@ static void release_request(hf_request *request, const hf_hold *hold, const hf_l
     request->hands_on = hold->waited;
 }
 
-/* Make the request that releases it in its cheapest form, if this client knows of nothing else to
- * do there. False: there is no such request. */
+/* Make the request that releases the hold in its cheapest form, if this client knows of no more
+ * work there. False: there is no such request. */
 static bool drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
     bool shared = hold->terms.mode == HF_MODE_SHARED;
     if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
@@ -321,7 +324,7 @@ static bool drop_request(hf_request *request, const hf_hold *hold, int64_t now) 
     return true;
 }
 
-/* End the hold here first, and on the server afterwards. */
+/* End the hold locally first, and on the server afterwards. */
 static hf_status begin_release(operation *mine) {
     hf_hold *hold = mine->hold;
     const hf_leaving *left = mine->left;
@@ -334,9 +337,10 @@ static hf_status begin_release(operation *mine) {
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    if (hold->client->quorum != NULL) /* the clients of its masters ask */
+    if (hold->client->quorum != NULL) /* the masters' clients send the requests */
         return HF_OK;
-    /* Not of a started one: a close that sends it would not ask in general afterwards. */
+    /* Not for a started release: a close that sends it would not send the general request
+     * afterwards. */
     mine->drops = mine->news == NULL && !mine->says_more &&
                   !hf_waiting_expected_locked(hold->client, hold->names) &&
                   !HF_UNUSUAL("releases in general") && drop_request(mine->request, hold, now);
@@ -351,21 +355,22 @@ static void settle_release(operation *mine, hf_status status) {
     bool gone = mine->outcome == HF_RELEASE_NOT_HELD || mine->outcome >= HF_RELEASE_KEPT;
     if (mine->outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
-    if (status != HF_OK && mine->says_more) /* nor is that until there is an answer */
+    if (status != HF_OK && mine->says_more) /* the outcome is not reported until there is an
+                                             * answer */
         mine->owed = !hf_undo_insist_locked(hold, mine->request);
     else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
-        mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
+        mine->owed = !hf_undo_locked(hold); /* its hold is undone until its lease would have
+                                             * ended */
     if (hold->out > 0)
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
-    /* A copy of its acquire may have begun it again, under another fence. */
+    /* A late copy of its acquire may have begun it again, under another fence. */
     if (hold->out > 0 && gone)
         hf_undo_id_locked(hold);
-    /* A grant that ran out before its release took away the places of this client's other
-     * waiters. */
+    /* A grant that ended before its release took away the places of this client's other waiters. */
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
     mine->status = release_status(mine, status);
-    hf_error error = *hf_error_last(); /* of this hold, not of the holds that it was joined with */
+    hf_error error = *hf_error_last(); /* of this hold, not of the holds joined with it */
     if (!mine->unknown)
         count_release_locked(mine);
     hf_error_set(&error);
@@ -403,7 +408,7 @@ void hf_hold_give_up_locked(hf_hold *hold) {
 }
 
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
-    if (hf_client_inherited(hold->client)) /* since its acquire: by a handler */
+    if (hf_client_inherited(hold->client)) /* a handler has forked since its acquire */
         return;
     hf_error error = *hf_error_last();
     if (answers) {
@@ -433,14 +438,14 @@ void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, 
     } else if (left_ms == HF_RENEWAL_GONE) {
         hold->state = HF_STATE_LOST;
     } else if (left_ms >= HF_TTL_NONE) {
-        /* A hold that is not in the table yet has no deadline that could be past. */
+        /* A hold that is not in the table yet has no deadline that could have passed. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
             hf_renewal_counts_locked(hold, mode, sent_at, left_ms);
         hf_renewal_plan_locked(hold);
     }
 }
 
-/* The status of a renewal. */
+/* Return the status of a renewal. */
 static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int64_t left_ms) {
     if (status != HF_OK)
         return status;
@@ -457,10 +462,10 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
 static void renewal_request(hf_request *request, const hf_hold *hold, int64_t lease_ms,
                             hf_renew_mode mode) {
     hf_renewal renewal = hf_hold_renewal(hold, lease_ms, mode);
-    /* Where slots can be moved, a key that may not be needed may not be named. */
+    /* Where slots can move, a request must not name a key that may not be needed. */
     if (!hf_discovery_clustered(hold->client->transport->discovery))
         renewal.one_of_many = true;
-    if (hold->pushed && mode == HF_RENEW_LONGER) /* or its mark would stay */
+    if (hold->pushed && mode == HF_RENEW_LONGER) /* otherwise its mark would stay */
         hf_request_claim(request, &renewal, hold->client->id, false);
     else
         hf_request_renew(request, &renewal, 1);
@@ -470,7 +475,7 @@ size_t hf_hold_last_requests(hf_request *requests, const hf_hold *hold) {
     int64_t left_ms = hf_until(hold->keeps_until, hf_now());
     hf_ask ask = hf_hold_ask(hold);
     bool keeps = left_ms >= HF_LEASE_MIN, buries = keeps && hold->out > 0;
-    if (buries) /* first: what is kept has another id, and a copy might begin this one beside it */
+    if (buries) /* first: a kept hold has another id, and a copy might begin this id beside it */
         hf_request_cancel(requests++, hold->names, &ask, true);
     if (keeps)
         renewal_request(requests, hold, left_ms, HF_RENEW_KEEP);
@@ -503,36 +508,37 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     return status;
 }
 
-/* Let no copy of its acquire that is under way begin another hold; kept: nor have begun one beside
- * the kept hold, which has another id by now. False: no memory. */
+/* Let no copy of its acquire that is under way begin another hold; kept: and end a hold that a copy
+ * has begun beside the kept hold, which has another id by now. False: no memory. */
 static bool bury_locked(const hf_hold *hold, bool kept) {
     hf_ask ask = hf_hold_ask(hold);
     return hold->out == 0 || hf_undo_bury_locked(hold->client, hold->names, &ask, kept);
 }
 
-/* End the hold here, and leave it on the server: for that time, or for the rest of its lease. */
+/* End the hold locally, and leave it on the server: for duration_ms, or for the rest of its
+ * lease. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool kept = duration_ms != HF_NEVER;
-    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
+    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
                        "the hold of lock %s cannot be %s: it may still be cut short, by an "
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    if (!bury_locked(hold, kept)) { /* by no thread, if the client is being closed */
+    if (!bury_locked(hold, kept)) { /* no thread does, if the client is being closed */
         hf_status status = hf_client_check(hold->client);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
     int state = end_locked(hold, hf_now());
-    if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
+    if (state == HF_STATE_LOST) /* perhaps through a joined hold: the server would keep it */
         hf_undo_locked(hold);
-    if (state == HF_STATE_HELD) /* or it is handed over */
+    if (state == HF_STATE_HELD) /* kept, or handed over */
         hold->terms.counting.tally->stats.kept += kept;
     return hf_hold_explain_state(hold, state, "its lease ended");
 }
 
-/* ----------------------------------------------- How they begin, and go on */
+/* ---------------------------------------------- First and further requests */
 
 static hf_status ask_to_renew(operation *mine, int64_t lease_ms, hf_renew_mode mode) {
     mine->lease_ms = lease_ms;
@@ -555,7 +561,8 @@ static hf_status begin_lengthening(operation *mine) {
     return ask_to_renew(mine, mine->duration_ms, HF_RENEW_LONGER);
 }
 
-/* A hold that was just released, or handed over, is not this caller's to shorten. */
+/* Begin an extension, or a replacement. A hold that was just released, or handed over, must not be
+ * shortened. */
 static hf_status begin_extension(operation *mine) {
     hf_validity *validity = &mine->hold->validity;
     int64_t now = hf_now();
@@ -569,13 +576,13 @@ static hf_status begin_extension(operation *mine) {
     }
     if (validity->deadline == HF_NO_DEADLINE)
         return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
-    /* Added once, to what is left now: sent again it adds nothing twice. */
+    /* Add to the time left now, once: a request that is sent twice must not add twice. */
     mine->duration_ms =
         hf_earlier(mine->duration_ms + hf_until(validity->deadline, now), HF_LEASE_MAX);
     return begin_lengthening(mine);
 }
 
-/* A grant is claimed first: its mark would stay, and count against this client. */
+/* Begin a keep. A grant is claimed first: its mark would stay, and count against this client. */
 static hf_status begin_keep(operation *mine) {
     bool claims = mine->hold->pushed && mine->hold->state != HF_STATE_RELEASED;
     mine->hold->keeps_until = hf_after(hf_now(), mine->duration_ms);
@@ -612,7 +619,7 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
         mine->status = leave_locked(mine->hold, mine->duration_ms, "kept");
         return OVER;
     }
-    hf_request_free(mine->request); /* that was the claim */
+    hf_request_free(mine->request); /* of the claim */
     mine->status = begin_extension(mine);
     return mine->status == HF_OK ? AGAIN : OVER;
 }
@@ -621,10 +628,10 @@ static verdict kept(operation *mine, hf_status status, const redisReply *reply, 
     verdict next = renewed(mine, status, reply, sent_at);
     bool open = mine->status == HF_EUNKNOWN || mine->status == HF_ECONNECT;
     bool gone = mine->status == HF_ELOST || mine->status == HF_ENOTHELD;
-    bool is_vote = mine->hold->tag[0] != '\0'; /* which counts only where it may have been kept */
+    bool is_vote = mine->hold->tag[0] != '\0'; /* a vote counts only where it may have been kept */
     bool over = is_vote ? !open && mine->status != HF_OK : gone;
     if (next != AGAIN && over && !mine->hold->client->closed)
-        mine->hold->keeps_until = 0; /* else a close asks for it once more */
+        mine->hold->keeps_until = 0; /* otherwise a close asks for it once more */
     return next;
 }
 
@@ -669,8 +676,8 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 
 /* -------------------------------------------------------- Several masters */
 
-/* One is asked again, with a floor. What is lost is not: its id may not be dead, and its master
- * would begin it anew. */
+/* Ask for a vote again, with a floor. A lost hold is not asked for: its id may not be dead, and its
+ * master would begin it anew. */
 static hf_status begin_confirmation(operation *mine) {
     hf_ask ask = hf_hold_ask(mine->hold);
     int state = hf_hold_state_now(mine->hold, hf_now());
@@ -700,7 +707,7 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
         return OVER;
     }
     if (stands && counts)
-        hold->out++; /* it was begun anew: whatever has its id is given back */
+        hold->out++; /* it was begun anew: a hold with its id is given back */
     if (counts && hf_hold_is_listed(hold))
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
     mine->status = hf_hold_explain_gone(hold);
@@ -724,11 +731,11 @@ hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
     return perform(&mine, op);
 }
 
-/* The result of a majority of its votes. */
+/* Take the result of the majority of its votes. */
 static void settle_masters(operation *mine, hf_status status) {
     hf_hold *hold = mine->hold;
     bool gone = status == HF_ELOST;
-    if (mine->round == HF_ROUND_RELEASE) { /* as if one server had answered so */
+    if (mine->round == HF_ROUND_RELEASE) { /* as if one server had answered */
         redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = gone ? 0 : 1};
         mine->answered(mine, gone ? HF_OK : status, &reply, hf_now());
         return;
@@ -739,7 +746,7 @@ static void settle_masters(operation *mine, hf_status status) {
         hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         return;
     }
-    if (keeps) /* no other thread's keep */
+    if (keeps) /* otherwise it belongs to another thread's keep */
         hold->keeps_until = 0;
     hold->client->quorum->ways->count(hold, mine->round != HF_ROUND_LOOK);
     if (replaces(mine))
@@ -775,10 +782,10 @@ static void settled(void *context, hf_status status) {
     }
     *mine->why = *hf_error_last();
     __atomic_store_n(&mine->settled, 1, __ATOMIC_RELEASE);
-    hf_wake(&mine->settled); /* the address alone: it may be gone */
+    hf_wake(&mine->settled); /* only the address is used: the operation may be gone */
 }
 
-/* HF_OK: it may be over, and gone, by now. */
+/* Start the operation at all masters. HF_OK: it may have ended, and be gone, already. */
 static hf_status poll_masters(operation *mine) {
     hf_status status = begin_masters(mine);
     if (status == HF_OK)
@@ -791,7 +798,8 @@ static hf_status poll_masters(operation *mine) {
     return status;
 }
 
-/* Its end is bounded: each of the masters' clients gives up in time. */
+/* Perform the operation at all masters, on this thread. The wait is bounded: each of the masters'
+ * clients gives up in time. */
 static hf_status ask_masters(operation *mine) {
     hf_client *client = mine->hold->client;
     hf_error why;
@@ -864,10 +872,10 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
     return HF_OK;
 }
 
-/* Of a release that keeps the lock, while its answer is lost. */
+/* How often a release that keeps the lock is tried while its answer is lost. */
 #define KEEP_TRIES 3
 
-/* For how long a release now keeps the lock; 0: it does not. */
+/* Return for how long a release now would keep the lock; 0: it would not. */
 static int64_t least_left_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_check(hold->client) != HF_OK)
         return 0;
@@ -892,7 +900,8 @@ hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF
 
 /* -------------------------------------------------------------- Handing over */
 
-/* Claim a grant at once: no other thread does, and unclaimed grants count against the client. */
+/* Claim a grant at once: no other thread claims it, and unclaimed grants count against the
+ * client. */
 static hf_status claim_now(hf_hold *hold) {
     hf_client_lock(hold->client);
     bool pushed = hold->pushed;
@@ -941,7 +950,7 @@ typedef struct handed {
     size_t name_length, owner_length;
 } handed;
 
-/* Read a token. False: the bytes are no token. */
+/* Read a token. False: the bytes are not a token. */
 static bool read_token(const void *token, size_t length, handed *of) {
     char text[64] = "", mode[2];
     long long number;
@@ -962,7 +971,7 @@ static bool read_token(const void *token, size_t length, handed *of) {
     return of->owner_length <= HF_OWNER_MAX;
 }
 
-/* Renew it, and only then count on it. */
+/* Renew the hold, and only then count on it. */
 static hf_status adopt(hf_hold *hold) {
     hf_client *client = hold->client;
     operation mine = {
@@ -970,21 +979,22 @@ static hf_status adopt(hf_hold *hold) {
     hf_client_lock(client);
     hf_status status = hf_hold_equip_locked(hold);
     if (status == HF_OK && hold->terms.renew)
-        status = hf_thread_start_locked(client); /* or it could not be renewed */
+        status = hf_thread_start_locked(client); /* without a thread it could not be renewed */
     hf_client_unlock(client);
     if (status == HF_OK)
         status = perform(&mine, HF_ON_THIS_THREAD);
     if (status != HF_OK)
         return status;
     HF_HOLDING_CLIENT(client);
-    /* The other process has asked for that time. */
+    /* The other process may have asked for that time. */
     hold->validity.extended_until = hold->validity.deadline;
-    if (!hf_table_believes_locked(hold, hold->fence)) { /* an old one, after a failover */
+    if (!hf_table_believes_locked(hold, hold->fence)) { /* an old hold, after a failover */
         hf_hold_give_up_locked(hold);
         return hf_hold_explain_lost(hold, "a later fence has been seen");
     }
     if (hf_table_add_locked(client, hold, false) != HF_OK)
-        return hf_client_check(client); /* which is closed meanwhile: no acquire is cancelled */
+        return hf_client_check(client); /* the client has been closed meanwhile: this cancels no
+                                         * acquire */
     hf_renewal_first_locked(hold);
     hold->counts_since = hf_now();
     return HF_OK;
@@ -1021,7 +1031,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
         return hf_fail(HF_ENOMEM, "no memory");
     status = hf_hold_note(hold, note, note_length);
     hf_lock_configure(lock, hold, lock->terms.lease_ms, lock->terms.renew);
-    hold->terms.replicas = 0; /* only an acquire waits for them */
+    hold->terms.replicas = 0; /* only an acquire waits for replicas */
     memcpy(hold->id, of.id, sizeof of.id);
     HF_MARK("M4");
     hold->out = 1; /* the requests of the other process are not known here */
@@ -1041,22 +1051,22 @@ void hf_hold_close(hf_hold *hold) {
         return;
     hf_client *client = hold->client;
     hf_client_lock(client);
-    /* No caller can release it now: it is not renewed either. A client that is being
-     * closed sees to its holds itself. */
+    /* No caller can release it now, so it is not renewed either. A client that is being closed
+     * takes care of its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
         int64_t now = hf_now();
         int state = hf_hold_state_now(hold, now);
         if (state == HF_STATE_HELD && hold->ballot != NULL) {
             hold->client->quorum->ways->leave(hold, HF_PARTING_ENDS);
         } else if (state == HF_STATE_HELD) {
-            if (hold->pushed) /* it has its whole lease */
+            if (hold->pushed) /* so that it has its whole lease */
                 hf_hold_claim_locked(hold, now);
             bury_locked(hold, false);
         } else if (hold->state == HF_STATE_HELD) {          /* its time is over here */
-            hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it longer */
+            hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it more time */
         }
         hf_table_remove_locked(client, hold);
-        hf_hold_drop(hold); /* the handle's is left */
+        hf_hold_drop(hold); /* the handle's reference is left */
     }
     hf_client_unlock(client);
     hf_hold_drop(hold);

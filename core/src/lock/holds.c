@@ -11,25 +11,25 @@
 
 struct hf_table {
     hf_list holds;   /* all holds that may still be on the server */
-    hf_index stacks; /* the same by name and owner, newest first */
+    hf_index stacks; /* the same holds by name and owner, newest first */
     struct {
         uint64_t hash;
         int64_t fence;
-        hf_hold *hold; /* the last hold that an answer showed, or, if that is no longer held,
-                        * that a message granted; exclusive, and still in the table */
-    } floors[FLOORS];  /* the highest fences seen; a newer name takes an older one's place */
+        hf_hold *hold; /* the last hold that an answer showed, or, if that hold has ended, that a
+                        * message granted; exclusive, and still in the table */
+    } floors[FLOORS];  /* the highest fences seen; a newer name takes the place of an older one */
     struct {
         uint64_t hash;
         int64_t permits, per_ms;
-    } limits[LIMITS]; /* that servers reported; a newer name takes the place of an older one */
+    } limits[LIMITS]; /* reported by servers; a newer name takes the place of an older one */
     int64_t numbers;
-    size_t failing; /* of the holds */
+    size_t failing; /* how many holds have failing renewals */
 };
 
 /* ------------------------------------------------------------ The object */
 
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length) {
-    /* Not calloc(): the GNU library's takes nothing of what this thread has just freed. */
+    /* malloc(): the GNU library's calloc() reuses no memory that this thread has just freed. */
     hf_hold *hold = malloc(sizeof *hold + owner_length);
     if (hold == NULL)
         return NULL;
@@ -60,7 +60,8 @@ hf_status hf_hold_note(hf_hold *hold, const void *note, size_t length) {
     return HF_OK;
 }
 
-/* The server lets a hold nest in another of the same text. False: no memory. */
+/* Copy the text of the outer hold: the server lets a hold nest only in a hold with the same text.
+ * False: no memory. */
 static bool take_text(hf_hold *hold, const hf_hold *outer) {
     char *text = NULL;
     if (outer->text == NULL && hold->text == NULL)
@@ -166,7 +167,7 @@ void hf_hold_part_locked(hf_hold *hold) {
     hf_hold *before = hold->joined;
     while (before->joined != hold)
         before = before->joined;
-    before->joined = hold->joined != before ? hold->joined : NULL; /* one alone is in no ring */
+    before->joined = hold->joined != before ? hold->joined : NULL; /* a single hold is in no ring */
     hold->joined = NULL;
 }
 
@@ -196,7 +197,7 @@ void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
 hf_ask hf_hold_ask(const hf_hold *hold) {
     size_t length;
     const char *owner = hf_hold_text(hold, &length);
-    /* A weight without permits is never granted: it asks for the limit. */
+    /* A weight without permits is never granted: it is the request for the limit. */
     bool asks = hold->terms.gate && hold->terms.permits == 0 && hold->terms.weight < 2;
     return (hf_ask){.id = hold->id,
                     .owner = owner,
@@ -264,7 +265,7 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
 hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WHY_GONE, ""); }
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
-    hf_status status = hf_client_check(hold->client); /* was it the close that released it? */
+    hf_status status = hf_client_check(hold->client); /* perhaps the close released it */
     if (status != HF_OK)
         return status;
     return hf_fail(HF_ENOTHELD, "this hold of lock %s was released before",
@@ -302,7 +303,7 @@ int64_t hf_hold_remaining_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return 0;
     HF_HOLDING_CLIENT(hold->client);
-    int64_t now = hf_now(); /* not before it had the mutex, perhaps long after */
+    int64_t now = hf_now(); /* read after the mutex was taken, perhaps long after the call */
     int64_t deadline = deadline_of(hold);
     if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
         return 0;
@@ -323,7 +324,7 @@ void hf_table_end(struct hf_table *table) {
 
 #define STACKED(at) HF_OF(hf_hold, stack, at)
 
-/* The highest fence of this name that was seen, or 0. */
+/* Return the highest fence seen for this name, or 0. */
 static int64_t floor_of(const hf_client *client, const hf_names *names) {
     size_t at = names->hash % FLOORS;
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
@@ -363,7 +364,7 @@ void hf_table_shown_locked(hf_hold *hold) {
     struct hf_table *table = hold->client->table;
     size_t at = hold->names->hash % FLOORS;
     const hf_hold *before = table->floors[at].hold;
-    /* A close has the holds that have ended in a list of its own. */
+    /* A close has holds that have ended in a list of its own. */
     if (table->floors[at].hash == hold->names->hash && hf_hold_is_listed(hold) &&
         hold->state == HF_STATE_HELD && (before == NULL || before->fence < hold->fence))
         table->floors[at].hold = hold->terms.mode != HF_MODE_SHARED ? hold : NULL;
@@ -381,7 +382,7 @@ static uint64_t stack_of(const hf_hold *hold) {
     return stack_hash(hold->names, &holder);
 }
 
-/* A live hold of the same owner; or NULL. */
+/* Return a live hold of the same owner; or NULL. */
 static hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
     HF_EACH_OF(at, &client->table->stacks, stack_of(hold)) {
         hf_hold *other = STACKED(at);
@@ -485,7 +486,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hold->terms.counting.tally->stats.held++;
     hf_list_add_first(&table->holds, &hold->item);
     uint64_t stack = stack_of(hold);
-    /* Nested in a hold that is held: one and the same section, as to max_hold. */
+    /* A hold nested in a live hold is part of the same section, and shares its max_hold. */
     HF_EACH_OF(at, &table->stacks, stack)
     if (STACKED(at)->fence == hold->fence) {
         HF_MARK("M5");
@@ -503,7 +504,7 @@ void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
     hf_index_remove(&client->table->stacks, &hold->stack);
     if (*newest == hold) {
         *newest = NULL;
-        HF_EACH_OF(at, &client->table->stacks, hold->stack.hash) /* what nests in it is left */
+        HF_EACH_OF(at, &client->table->stacks, hold->stack.hash) /* a hold nested in it remains */
         if (STACKED(at)->fence == hold->fence && STACKED(at)->terms.mode != HF_MODE_SHARED)
             *newest = STACKED(at);
     }

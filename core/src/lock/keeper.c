@@ -10,11 +10,11 @@
 
 #define LINK_OF(at) HF_OF(hf_link, item, at)
 
-/* What it waits for in poll(2). */
+/* The descriptors that the thread waits for in poll(2). */
 typedef struct poll_set {
     struct pollfd *fds;
     size_t capacity;
-    struct pollfd some[4]; /* its own two, and one link's: enough without memory */
+    struct pollfd some[4]; /* its own two, and one link's: used if an allocation fails */
 } poll_set;
 
 static void watch_link(hf_link *link, struct pollfd fds[2]) {
@@ -34,7 +34,7 @@ static void watch_link(hf_link *link, struct pollfd fds[2]) {
         fds[1].fd = link->subscription->socket.fd;
 }
 
-/* Make room for `count` entries, or fewer without memory. */
+/* Make room for `count` entries, or for fewer without memory. Return the room. */
 static size_t make_room(poll_set *set, size_t count) {
     if (count > set->capacity) {
         struct pollfd *more = realloc(set->fds, 2 * count * sizeof *more);
@@ -49,7 +49,7 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
     size_t wanted = 2 + masters + 2 * client->links.all.count, room = make_room(set, wanted);
     struct pollfd *fds = room >= wanted ? set->fds : set->some;
     size_t most = room >= wanted ? wanted : sizeof set->some / sizeof *set->some;
-    if (most < wanted) /* no memory to look at all: soon again */
+    if (most < wanted) /* no memory to watch all descriptors: look again soon */
         wake = hf_earlier(wake, hf_after(hf_now(), 10));
     fds[0] = (struct pollfd){.fd = client->wake.fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->clock_fd, .events = POLLIN};

@@ -2,7 +2,7 @@
 #ifndef HF_KEEPER_H
 #define HF_KEEPER_H
 
-/* For client->run; ends when client->stop is set. */
+/* Run the loop, for client->run; it ends when client->stop is set. */
 void *hf_keeper_run(void *client);
 
 #endif

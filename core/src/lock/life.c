@@ -13,7 +13,7 @@ void hf_op_sent_locked(hf_op *op) {
 
 void hf_op_heard_locked(hf_op *op, bool doubtful) {
     op->asking--;
-    if (!doubtful && op->hold->out > 0) /* it may have been given up meanwhile */
+    if (!doubtful && op->hold->out > 0) /* the id may have been given up meanwhile */
         op->hold->out--;
 }
 
@@ -42,7 +42,7 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     return HF_OK;
 }
 
-/* Others of this owner may nest in what it holds now: they find out when they ask. */
+/* Have other ops of this owner ask again, because they may nest in the hold now. */
 static void tell_nesting(const hf_op *op) {
     const hf_hold *hold = op->hold;
     if (!hf_op_has_twin_locked(op))
@@ -75,7 +75,7 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
 }
 
 void hf_op_finish_locked(hf_op *op, hf_status status) {
-    if (status != HF_OK) { /* while it has its place, and its queue the channel */
+    if (status != HF_OK) { /* while the op has its place, and its queue the channel */
         hf_ask ask = hf_op_ask(op);
         op->owed = !hf_undo_acquire_locked(op->hold, &ask);
     }

@@ -87,7 +87,8 @@ static hf_status check_mode(const hf_lock_options *options) {
     return HF_OK;
 }
 
-/* A pass of a gate gives neither number nor lease: the default goes with the request for them. */
+/* Check the options of a gate. A pass gives neither number nor lease: its request asks for the
+ * stored ones, with the defaults. */
 static hf_status check_gate(const hf_lock_options *options) {
     if (options->mode != HF_SHARED || options->permits > 0 || options->replicas > 0 ||
         options->renew != HF_OFF || options->reentrant != HF_OFF)
@@ -101,7 +102,7 @@ static int64_t default_lease_ms(const hf_client *client) {
     return most_ms > 0 && most_ms < HF_LEASE_DEFAULT ? most_ms : HF_LEASE_DEFAULT;
 }
 
-/* Check them, and put defaults where there are none. */
+/* Check the options, and fill in the defaults. */
 static hf_status check_options(const hf_client *client, hf_lock_options *options) {
     if (options->lease_ms == HF_STORED && check_gate(options) != HF_OK)
         return HF_EINVAL;
@@ -219,7 +220,7 @@ void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, boo
 
 /* ---------------------------------------------------------------- Owners */
 
-/* The calling thread; or the acquire itself, whose hold only the lock finds again. */
+/* Choose the calling thread; or the acquire itself, whose hold only the lock finds again. */
 static hf_status default_owner(const hf_lock *lock, bool thread, hf_owner *chosen) {
     bool shared = lock->terms.reentrant && thread;
     if (!lock->terms.reentrant)

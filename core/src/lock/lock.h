@@ -10,7 +10,7 @@ struct hf_lock {
     int64_t serial; /* never reused */
     hf_terms terms;
     size_t owner_length; /* 0: the default owner */
-    size_t note_length;  /* 0: no note; behind the owner */
+    size_t note_length;  /* 0: no note; stored after the owner */
     char owner[];
 };
 
@@ -19,15 +19,15 @@ typedef struct hf_owner {
     char buffer[HF_DEFAULT_OWNER_MAX];
 } hf_owner;
 
-/* The owner that acquires or releases: the call's, the lock's, or the default: the calling
+/* Choose the owner that acquires or releases: the call's, the lock's, or the default: the calling
  * thread, or the acquire itself. HF_EINVAL. */
 hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t length, bool thread,
                                hf_owner *chosen);
 
-/* The lease and the renewal of one acquire. HF_EINVAL. */
+/* Check the lease and the renewal of one acquire. HF_EINVAL. */
 hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options);
 hf_status hf_check_note(const void *note, size_t length);
-/* A lease must outlast the wait for replicas; 0: the default. */
+/* Check that the lease outlasts the wait for replicas; 0: set the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 
 /* Give a new hold the lock's terms, with this lease and renewal. */

@@ -1,6 +1,6 @@
 #include "lock/majority.h"
 
-/* The fence that a majority has given; 0: there is no such fence. */
+/* Return the fence that a majority has given; 0: there is none. */
 static int64_t given_by_majority(const hf_said *said, size_t masters) {
     for (size_t i = 0; i < masters; i++) {
         size_t same = 0;

@@ -9,9 +9,9 @@
 #include "lock/majority.h"
 #include "lock/undo.h"
 
-/* A master that owes an answer for longer than this and ten ways is silent. */
+/* A master that owes an answer for longer than this plus ten round trips is silent. */
 #define SILENT_MS 50
-/* And one of which it is not known yet how long a way takes. */
+/* A master whose round trip is not known yet is silent after this time. */
 #define UNKNOWN_MS 500
 
 /* ------------------------------------------------------------------ Calls */
@@ -61,7 +61,7 @@ void hf_vote_give_back(hf_client *client, size_t at, hf_hold *vote) {
     hf_hold_close(vote);
 }
 
-/* -------------------------------------------------------- How a master is */
+/* -------------------------------------------------- The state of a master */
 
 int64_t hf_master_patience_ms(const hf_master *master) {
     int64_t ms = master->tried ? 10 * master->trip_ms : UNKNOWN_MS;
@@ -86,7 +86,7 @@ static bool is_answer(hf_status status) {
 }
 
 void hf_master_note(hf_master *master, hf_status status, const hf_error *why) {
-    if (status == HF_ENOMEM) /* this process decides that, and not the master */
+    if (status == HF_ENOMEM) /* this process is out of memory, not the master */
         return;
     if (!is_answer(status)) {
         master->down = true;
@@ -133,10 +133,10 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
                    quorum->count, hf_names_quoted(names), *why != '\0' ? "; " : "", why);
 }
 
-/* ---------------------------------------------------------------- Hearing */
+/* ------------------------------------------------------------ Completions */
 
-/* A master no longer renews its votes, or renews them again. Announce only a change for the holds:
- * a minority fails, a majority fails, no master fails. */
+/* Note that a master no longer renews its votes, or renews them again. Only a change for the holds
+ * is announced: a minority fails, a majority fails, no master fails. */
 static void hear_trouble(hf_client *client, size_t at, bool fails) {
     struct hf_quorum *quorum = client->quorum;
     hf_completion completion = {.kind = HF_KIND_FAILOVER};
@@ -193,7 +193,8 @@ static void note(hf_master *master, const hf_call *call, const hf_completion *co
     int64_t trip_ms = (hf_now() - call->sent_at) / HF_MS;
     hf_master_note(master, completion->status, &completion->error);
     master->tried = master->tried || call->kind != HF_CALL_LINE;
-    if (!master->down && call->kind != HF_CALL_LINE) /* a slow answer says little about the next */
+    if (!master->down && call->kind != HF_CALL_LINE) /* a slow answer says little about the next
+                                                      * one */
         master->trip_ms += trip_ms > master->trip_ms ? (trip_ms - master->trip_ms + 7) / 8
                                                      : trip_ms - master->trip_ms;
 }

@@ -10,30 +10,30 @@
 #define NAMES_DEFAULT 100
 #define NAMES_MAX 10000
 
-/* The window slides by an eighth of its length. The slice that has begun counts too: no timeouts
- * within a window are missed, though those of nine eighths may be taken for those of one. */
+/* The window slides by an eighth of its length. The slice that has begun counts too: no timeout
+ * within a window is missed, but timeouts within nine eighths of it may count together. */
 #define SLICES 8
-/* As many locks that time out are watched at once: in sets, so that a lock is found at once. In a
- * full set a lock takes the place of the one that timed out least: millions that time out once
- * do not hide the one that does so again and again. */
+/* At most SETS * WAYS locks that time out are watched at once, in sets, so that a lock is found
+ * fast. In a full set a new lock takes the place of the lock with the fewest timeouts: millions of
+ * locks that time out once do not hide the lock that times out again and again. */
 #define SETS 64
 #define WAYS 4
 
 typedef struct watch {
     hf_names *names; /* NULL: free */
     hf_rule rule;
-    int64_t slice; /* the number of the last slice, of those since the machine's start */
+    int64_t slice; /* the number of the last slice, counted from the machine's start */
     int64_t counts[SLICES + 1];
-    int64_t quiet_until; /* it was raised; and not again before this */
+    int64_t quiet_until; /* the alarm was raised, and is not raised again before then */
 } watch;
 
 struct hf_numbers {
-    hf_tally rest; /* of all names without their own */
+    hf_tally rest; /* of all names without their own counts */
     uint32_t count, names_max;
-    hf_index tallies; /* the named ones */
-    bool by_name;     /* unless the lock overrides it */
+    hf_index tallies; /* of the names with their own */
+    bool by_name;     /* the default, which a lock may override */
     hf_rule alarm;
-    watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
+    watch (*watched)[WAYS]; /* SETS sets; NULL until a lock has a rule */
     hf_tally *named[];      /* up to names_max */
 };
 
@@ -86,7 +86,7 @@ void hf_numbers_end(struct hf_numbers *numbers) {
     free(numbers);
 }
 
-/* The counts of the name; beyond the bound, the counts of all others. NULL: no memory. */
+/* Return the counts of the name; beyond the bound, the counts of all others. NULL: no memory. */
 static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
     HF_EACH_OF(at, &numbers->tallies, names->hash)
     if (hf_names_equal(HF_OF(hf_tally, by_name, at)->names, names))
@@ -146,7 +146,8 @@ static int64_t timeouts_in(const watch *at) {
     return sum;
 }
 
-/* The watch of the lock and the rule; a new one takes the place of the least. */
+/* Return the watch of the lock and the rule; a new one replaces the watch with the fewest
+ * timeouts. */
 static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rule *rule,
                        int64_t now) {
     watch *set = numbers->watched[names->hash % SETS], *least = NULL;
@@ -169,7 +170,8 @@ static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rul
     return least;
 }
 
-/* Count a timeout. Raise the alarm, once in a window, if there are as many as the rule allows. */
+/* Count a timeout. Raise the alarm, once in a window, when the rule's number of timeouts is
+ * reached. */
 static void watch_timeout_locked(hf_client *client, const hf_counting *counting, hf_names *names) {
     const hf_rule *rule = &counting->alarm;
     int64_t now = hf_now();
@@ -195,7 +197,7 @@ static int64_t *count_at(hf_stats *stats, size_t at) {
     return (int64_t *)(void *)((char *)stats + at);
 }
 
-/* The count of that outcome of an acquire. */
+/* Return the counter of that outcome of an acquire. */
 static int64_t *outcome_of(hf_stats *stats, hf_status status) {
     static const size_t counts[] = {
         [HF_EDONE] = offsetof(hf_stats, answered_done),

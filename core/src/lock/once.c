@@ -4,7 +4,7 @@
 #include "lock/outcome.h"
 #include "lock/quorum.h"
 
-/* The shortest time that a result stays: callers that wait could miss it in less. */
+/* The shortest time for which a result stays: waiting callers could miss a shorter one. */
 #define RESULT_MIN_MS 10000
 
 /* ------------------------------------------------------------------ Begin */
@@ -61,7 +61,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
     return unknown_ms == HF_NEVER ? HF_OK : hf_once_check_ttl(unknown_ms);
 }
 
-/* Leave the call to the next caller. This thread's message stays. */
+/* Withdraw the call, so that the next caller makes it. This thread's message stays. */
 static void withdraw(hf_hold *hold, int64_t deadline) {
     hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
@@ -80,7 +80,7 @@ static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
     return HF_EREPLICAS;
 }
 
-/* Read the answer to a mark. HF_OK: the call is begun; HF_EOUTCOME: it has a record. */
+/* Read the answer to a mark. HF_OK: the call has begun; HF_EOUTCOME: it has a record. */
 static hf_status marked(hf_hold *hold, const hf_answer *answer, hf_standing *mine) {
     hf_look look;
     if (!hf_reply_acquire(answer->reply, &look, mine, 1))
@@ -97,8 +97,8 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, hf_standing *min
     int state = hf_hold_state_now(hold, hf_now());
     hold->once->begun = state == HF_STATE_HELD;
     hold->terms.counting.tally->stats.begun += hold->once->begun;
-    /* This thread stood still: by now others may think of it as unknown, and it has not been
-     * made. */
+    /* If the lease has ended, this thread stood still: others may already take the outcome for
+     * unknown, and the call has not been made. */
     return hf_hold_explain_state(hold, state, "its lease ended before the call began");
 }
 
@@ -113,7 +113,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
         status = hf_client_check(hold->client);
     if (status != HF_OK)
         return status;
-    /* What is not marked is withdrawn by then, or in the background. */
+    /* A mark that failed is withdrawn by then, or in the background. */
     int64_t deadline = hf_after(hf_client_patience(hold->client), hold->terms.replica_ms);
     int state = hf_hold_state(hold);
     status = hf_hold_explain_state(hold, state, HF_HOW_LOST);
@@ -131,7 +131,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
     if (status != HF_OK)
         withdraw(hold, deadline);
     if (status == HF_EOUTCOME) {
-        HF_HOLDING_CLIENT(hold->client); /* a close that was before this has the hold, too */
+        HF_HOLDING_CLIENT(hold->client); /* a close before this has the hold, too */
         status = hf_once_take(hold, &mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
     }
     freeReplyObject(answer.reply);

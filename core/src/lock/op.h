@@ -7,7 +7,7 @@
 
 #include "lock/holds.h"
 
-/* What wakes a thread that waits. */
+/* The event that wakes a waiting thread. */
 typedef struct hf_bell {
     hf_item item; /* while it is spare */
     hf_event event;
@@ -16,56 +16,57 @@ typedef struct hf_bell {
 /* An acquire. Its name on the server is its hold's id. */
 typedef struct hf_op {
     hf_hold *hold;
-    int64_t timeout_ms;   /* or HF_FOREVER; 0: it only tries */
-    int64_t since, until; /* it waits since then, and until then */
+    int64_t timeout_ms;   /* or HF_FOREVER; 0: a try */
+    int64_t since, until; /* it waits from `since` to `until` */
     int64_t score;        /* its first place in the queue; 0: none yet */
-    unsigned epoch;       /* of its channel, when it last asked; 0: it has not, or must again */
-    int asking;           /* requests for it under way; hold->out counts them too */
-    bool joining;         /* one of them by its own thread, which waits for the answer */
+    unsigned epoch;       /* the epoch of its channel at its last request; 0: it must ask (again) */
+    int asking;           /* the number of requests for it under way; hold->out counts them too */
+    bool joining;         /* its own thread waits for the answer to one of them */
     struct {
         int64_t fence, began_at, deadline, until;
         bool late;
-    } early;        /* a grant that overtook the answer of a request under way, for which it waits
-                     * until then, and late for one more look; fence 0: none */
-    int64_t ttl_ms; /* of the lock, when it was busy last */
-    bool busy;      /* its own thread, or its leave, has a request for it under way */
-    bool delegated; /* the keeper asks for it, as for each that was started */
-    bool holds;     /* its caller has the lock by another owner: it would wait for itself */
+    } early;        /* a grant that overtook the answer to a request under way, for which it waits
+                     * until `until`, and `late` for one more look; fence 0: there is no grant */
+    int64_t ttl_ms; /* of the lock, when it was last busy */
+    bool busy;      /* its own thread, or its leave, has a request under way */
+    bool delegated; /* the keeper sends its requests, as for each started op */
+    bool holds;     /* its caller has the lock as another owner: it would wait for itself */
     bool tries;     /* asks once, and does not queue */
     bool missed;    /* it was granted too late: a pause comes before it asks again */
-    bool canceled;  /* its release is under way: a grant is not taken any more */
+    bool canceled;  /* its release is under way: it takes no grant */
     bool waits;     /* it is counted as waiting */
-    bool answered;  /* the server has said how it stands */
-    bool explained; /* a message says how it ended: this thread's, or `why` */
-    bool owed;      /* the client is closed: its thread undoes it itself */
-    bool done;      /* status is its result; if HF_OK, hold is held */
+    bool answered;  /* the server has reported its state */
+    bool explained; /* a message gives the reason of its end: this thread's, or `why` */
+    bool owed;      /* the client is closed: its thread sends the undo itself */
+    bool done;      /* it has ended with `status`; if HF_OK, hold is held */
     hf_status status;
-    int64_t done_at;          /* since then it is in line to be confirmed */
-    struct hf_ballot *ballot; /* of several masters, until it is done; or NULL */
+    int64_t done_at;          /* it is in line to be confirmed since then */
+    struct hf_ballot *ballot; /* with several masters, until it is done; or NULL */
     struct hf_queue *queue;   /* NULL: it is in no queue */
     hf_link *link;            /* the link of the queue's channel */
-    hf_item place;            /* in the queue; then among those that are confirmed: replicas.c */
+    hf_item place;            /* in the queue; then among the ops to be confirmed: replicas.c */
     size_t owner;             /* its bucket of owners */
     hf_entry by_id;
 
-    /* Of one with a thread, which has the op on its stack. */
+    /* Of an op with a thread, which has the op on its stack: */
     hf_bell *bell; /* wakes it to look again; NULL until it waits */
-    bool rung;     /* that has been, or will be, written to */
+    bool rung;     /* the bell has been, or will be, written to */
     bool polling;  /* it is in poll(2), and would notice */
     hf_item seat;  /* in link->threads */
-    hf_error *why; /* how it ended, if `explained` */
+    hf_error *why; /* the reason of its end, if `explained` */
 
     /* Of a started op: */
     bool started;
-    void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
-    /* At last: takes its hold over. NULL: the close has told, before its thread was done. */
+    void (*ended)(struct hf_op *op, hf_status status); /* called instead of waking a thread */
+    /* Called last: takes its hold over. NULL: the close has reported the op before its thread was
+     * done. */
     void (*told)(struct hf_op *op, hf_status status);
-    void *context; /* of that */
+    void *context; /* for `told` */
     bool keeps;    /* the hold stays with the client */
-    /* While it is in line to be confirmed, and another op was confirmed in vain: until then the
-     * server may answer, and replicas may have it. 0: it has all its time. */
+    /* While it is in line to be confirmed, and another op was confirmed in vain: the server may
+     * answer until answer_by, and replicas may have it until reach_by. 0: it has all its time. */
     int64_t answer_by, reach_by;
-    hf_news *news; /* will tell how it ended; or NULL */
+    hf_news *news; /* will report its end; or NULL */
     hf_timer timer;
 } hf_op;
 
@@ -86,7 +87,7 @@ typedef struct hf_queue {
 
 static inline hf_client *hf_op_client(const hf_op *op) { return op->hold->client; }
 
-/* By when a request for it must be answered. */
+/* Return the deadline for the answer to a request for the op. */
 static inline int64_t hf_op_deadline(const hf_op *op) {
     int64_t until = op->until == HF_NO_DEADLINE ? hf_now() : op->until;
     return hf_after(until, hf_op_client(op)->transport->connect_ms);

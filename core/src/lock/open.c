@@ -33,7 +33,7 @@ static hf_status name_client(hf_client *client, const char *name) {
     return HF_OK;
 }
 
-/* Free what a failed open, or the last handle, leaves. */
+/* Free the client: after a failed open, or with the last reference. */
 static void destroy_client(hf_client *client) {
     HF_NOT_CANCELLED;
     hf_masters_end(client->quorum);
@@ -58,7 +58,7 @@ static void destroy_client(hf_client *client) {
     free(client);
 }
 
-/* One reference, and no descriptor yet. */
+/* Make a client with one reference, and no descriptor yet. */
 static hf_client *new_client(void) {
     hf_client *client = calloc(1, sizeof *client);
     if (client == NULL)
@@ -98,7 +98,7 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
                           client->id);
 }
 
-/* Takes the address over. */
+/* Open a client. Takes the address over. */
 static hf_status open_client(hf_address address, const hf_client_options *options,
                              hf_client **client_out) {
     hf_client_options chosen = *options;
@@ -131,7 +131,7 @@ static hf_status open_client(hf_address address, const hf_client_options *option
     return HF_OK;
 }
 
-/* The client of one master, which connects when it is asked. */
+/* Open the client of one master, which connects at its first request. */
 static hf_status open_master(const char *url, const hf_client_options *options, size_t at,
                              hf_members *members, hf_client **client_out) {
     hf_client_options chosen = *options;
@@ -166,8 +166,8 @@ static hf_members *name_members(const hf_address *address) {
     return hf_members_new(all, address->place_count, address->quarantine_ms);
 }
 
-/* An ordinary client beside the clients of the masters: it asks the first master for data that only
- * a single server has. */
+/* Open the client of a quorum, an ordinary client beside the clients of the masters: it asks the
+ * first master for data that only a single server has. */
 static hf_status open_quorum(const char *url, hf_address *address, const hf_client_options *options,
                              hf_client **client_out) {
     hf_members *members = name_members(address);
@@ -230,15 +230,15 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
     for (hf_item *at; (at = hf_list_take_first(hf_undo_left_locked(client))) != NULL;) {
         hf_hold *hold = HF_OF(hf_hold, undo, at);
         if (hf_hold_is_listed(hold))
-            hf_hold_drop(hold); /* and is released with the others */
+            hf_hold_drop(hold); /* it is released with the others */
         else
             hf_list_add_last(ended, &hold->item);
-        if (hold->fence == 0) { /* the acquire of no caller, of which a copy may come */
+        if (hold->fence == 0) { /* an acquire without a caller, of which a copy may arrive */
             HF_MARK("H241");
             hold->out = 1;
         }
         if (hold->state != HF_STATE_HELD)
-            hold->keeps_until = 0; /* it has ended since */
+            hold->keeps_until = 0; /* the hold has ended since */
     }
     const hf_list *holds = hf_table_holds_locked(client);
     while (holds->first != NULL) {
@@ -249,8 +249,8 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
     }
 }
 
-/* Send a closing client's last requests to the server: some at a time, so that it
- * needs hardly any memory. */
+/* Send a closing client's last requests to the server, a few at a time, to need hardly any
+ * memory. */
 static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
     int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
     hf_request last[HF_FLUSH_MAX];
@@ -289,7 +289,7 @@ static void *run_close(void *argument) {
     return NULL;
 }
 
-/* The clients of several masters, all at once, so that one that hangs delays no other. */
+/* Close the clients of several masters at once, so that one that hangs delays no other. */
 static void close_masters(hf_client *client, bool release) {
     const struct hf_quorum *quorum = client->quorum;
     closing all[HF_MASTERS_MAX];
@@ -314,8 +314,8 @@ void hf_client_stop(hf_client *client) {
     hf_event_set(client->closing.to);
 }
 
-/* No caller wants the answer of these now: sent now, an acquire could be granted a lock that no
- * caller wants, if the server has lost the dead id. */
+/* Take over the tasks whose answer no caller waits for any more: if an acquire were sent now, it
+ * could be granted a lock that no caller wants, should the server have lost the dead id. */
 static void take_over_locked(hf_list *tasks, hf_list *over) {
     HF_EACH(at, tasks) {
         hf_task *task = HF_OF(hf_task, item, at);
@@ -371,7 +371,7 @@ void hf_client_close(hf_client *client) { close_client(client, true); }
 
 void hf_client_abandon(hf_client *client) { close_client(client, false); }
 
-/* ---------------------------------------------------- What it can tell */
+/* ------------------------------------------------------------- Queries */
 
 const char *hf_client_warning(const hf_client *client) {
     if (client == NULL)

@@ -24,7 +24,7 @@ bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most) {
     }
     hold->once = once;
     hold->terms.mode = HF_MODE_ONCE;
-    hold->terms.reentrant = false; /* or a nested call would repeat this one */
+    hold->terms.reentrant = false; /* otherwise a nested call would repeat this one */
     return true;
 }
 

@@ -11,34 +11,36 @@ struct hf_once {
     bool begun; /* its record was written */
     bool known; /* another caller's call has a record, in `record` */
     hf_call_record record;
-    char bytes[]; /* the owner and note of the record, each with a NUL */
+    char bytes[]; /* the owner and the note of the record, each with a NUL */
 };
 
-/* How a request names the state of a call, as in hf_leaving; NUL: a call cannot end in the
+/* Return how a request names the state of a call, as in hf_leaving; NUL: a call cannot end in that
  * state. */
 char hf_once_how(int32_t state);
 /* HF_EINVAL. */
 hf_status hf_once_check_ttl(int64_t ttl_ms);
 hf_status hf_once_check_bytes(const void *bytes, size_t length);
 
-/* A hold whose call is made once; print: of its arguments, or NULL. False: no memory. */
+/* Mark the hold as one whose call is made once; print: the fingerprint of its arguments, or NULL.
+ * False: no memory. */
 bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most);
-/* There is a record: that is the hold's, which holds nothing. False: no memory. */
+/* Store the record of the call in the hold, which then holds nothing. False: no memory. */
 bool hf_once_take(hf_hold *hold, const hf_standing *mine);
 bool hf_once_know(hf_hold *hold, const hf_call_record *record);
-/* What that is to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH; and the same with
- * this thread's message. */
+/* Return what the record means to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH;
+ * the second function also sets this thread's message. */
 hf_status hf_once_outcome_of(const hf_hold *hold);
 hf_status hf_once_status(const hf_hold *hold);
-/* The caller has set info->size. NULL: there is no record. */
+/* Fill in info, whose size the caller has set. NULL: there is no record. */
 void hf_once_tell(const hf_call_record *record, hf_once_info *info);
-/* Its terms on the wire, even of a hold that was acquired otherwise. */
+/* Return the terms of the call on the wire, even of a hold that was acquired otherwise. */
 const char *hf_once_terms(const hf_hold *hold);
-/* Is its call not marked yet, or just being marked? Then its release withdraws the mark. */
+/* Return whether the call is not marked yet, or is just being marked: its release then withdraws
+ * the mark. */
 static inline bool hf_once_is_unmarked(const hf_hold *hold) {
     return hold->once != NULL && hold->once->most && !hold->once->begun;
 }
-/* Its call was not made, and will not be. */
+/* Return the end of a call that was not made, and will not be. */
 static inline hf_leaving hf_once_not_made(const hf_hold *hold) {
     return (hf_leaving){.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
 }

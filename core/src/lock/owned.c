@@ -1,10 +1,10 @@
-/* The holds that callers left with the client: found again by their owner. */
+/* The holds that callers left with the client, found again by their owner. */
 #include "lock/hold.h"
 #include "lock/lock.h"
 
-/* The newest hold on the owner's stack. Threads that share a lock which is not reentrant share the
- * stack, but each of its holds is for itself: a thread gets its own hold, even a lost one, before
- * those of others. */
+/* Return the newest hold on the owner's stack. Threads that share a lock which is not reentrant
+ * share the stack, but release their own holds: a thread gets its own newest hold, even a lost one,
+ * before the holds of others. */
 static hf_hold *newest_locked(const hf_lock *lock, const hf_holder *holder) {
     hf_hold *newest = hf_table_next_locked(lock->client, lock->names, holder, NULL);
     if (lock->terms.reentrant)
@@ -15,8 +15,8 @@ static hf_hold *newest_locked(const hf_lock *lock, const hf_holder *holder) {
     return own != NULL ? own : newest;
 }
 
-/* That hold, with a reference; `take`: it is off the stack then, so that no two calls release the
- * same one. */
+/* Find that hold, and return it with a reference; `take`: remove it from the stack, so that no two
+ * calls release the same hold. */
 static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len, bool take,
                               hf_hold **hold_out) {
     hf_owner chosen;
@@ -32,7 +32,7 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
     HF_HOLDING_CLIENT(client);
     hf_hold *hold = newest_locked(lock, &chosen.holder);
     if (hold == NULL) {
-        status = hf_client_check(client); /* was it the close that released it? */
+        status = hf_client_check(client); /* perhaps the close released it */
         return status != HF_OK ? status
                                : hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
                                          hf_names_quoted(lock->names));
@@ -54,7 +54,7 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
         return status;
     status = hf_hold_release(hold);
     HF_HOLDING_CLIENT(lock->client);
-    hold->kept = hf_hold_is_listed(hold); /* it could not be kept, and is to be released again */
+    hold->kept = hf_hold_is_listed(hold); /* the keep failed, and the hold must be released again */
     hf_hold_drop(hold);
     return status;
 }

@@ -6,10 +6,10 @@
 #include "lock/reading.h"
 #include "lock/thread.h"
 
-/* For how long a lock that was waited for is expected to be contended. */
+/* For how long a lock with waiters is expected to stay contended. */
 #define EXPECTED_MS 1000
-/* For how long a `wait` or `share` that did nothing is not tried again: while ids may be dead no
- * `wait` does, and while a limit is stored no `share`. */
+/* For how long a `wait` or `share` that did nothing is not tried again: a `wait` does nothing while
+ * ids may be dead, and a `share` while a limit is stored. */
 #define IN_VAIN_MS 200
 
 #define LOCKS 256
@@ -19,10 +19,11 @@ struct hf_waiting {
     void (*ask)(hf_timer *timer, int64_t now);
     hf_index queues;          /* by their lock's name */
     hf_index ids;             /* of ops */
-    unsigned owners[OWNERS];  /* how many wait, by a hash of lock and owner */
-    hf_list spare;            /* bells, to be used again: a wake-up may still reach one */
-    int64_t handed_on[LOCKS]; /* when a hold was last waited for, by the lock's name */
-    int64_t in_vain[LOCKS];   /* when a `wait` or `share` last did nothing, by the same */
+    unsigned owners[OWNERS];  /* how many ops wait, by a hash of lock and owner */
+    hf_list spare;            /* bells to be reused: a late wake-up may still reach one */
+    int64_t handed_on[LOCKS]; /* when a hold that was waited for last began, by a hash of the lock's
+                               * name */
+    int64_t in_vain[LOCKS];   /* when a `wait` or `share` last did nothing, by the same hash */
 };
 
 #define OP(at) HF_OF(hf_op, by_id, at)
@@ -35,8 +36,8 @@ struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
     return waiting;
 }
 
-/* No queue is left: each has an op, which has a hold of the client, or a question, which a close
- * ends. */
+/* Free the data. No queue is left: each has an op, and so a hold of the client, or a request under
+ * way, which a close ends. */
 void hf_waiting_end(struct hf_waiting *waiting) {
     if (waiting == NULL)
         return;
@@ -165,7 +166,7 @@ static void leave_link(hf_op *op) {
 void hf_op_move_locked(hf_op *op, hf_link *link) {
     leave_link(op);
     join_link(op, link);
-    hf_op_notify_locked(op); /* to read there */
+    hf_op_notify_locked(op); /* to read on the new link */
 }
 
 bool hf_op_equip_locked(hf_op *op) {
@@ -237,7 +238,7 @@ void hf_op_free_locked(hf_op *op) {
 hf_ask hf_op_ask(const hf_op *op) {
     hf_ask ask = hf_hold_ask(op->hold);
     if (op->queue == NULL)
-        return ask; /* it has no place, or no longer has one */
+        return ask; /* it has no place yet, or has lost it */
     ask.channel = op->queue->channel->name;
     ask.channel_length = op->queue->channel->length;
     ask.timeout_ms = op->timeout_ms;
@@ -255,7 +256,7 @@ void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names,
     client->waiting->handed_on[names->hash % LOCKS] = began_at;
 }
 
-/* Had the lock waiters a moment ago, so that an acquire will probably wait? */
+/* Return whether the lock had waiters a moment ago, so that an acquire will probably wait. */
 static bool is_crowded(const hf_client *client, const hf_names *names) {
     int64_t handed_on = client->waiting->handed_on[names->hash % LOCKS];
     return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
@@ -267,13 +268,13 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
 
 static hf_way way_of(const hf_hold *hold, const hf_ask *ask) {
     bool shared = ask->mode == HF_MODE_SHARED;
-    /* A vote's fence lies ahead of the server's clock, and `take` gives no such fence. */
+    /* A vote's fence lies ahead of the server's clock, and `take` cannot give such a fence. */
     if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
         ask->score != 0 || hold->vote_floor != 0)
         return HF_BY_ACQUIRE;
     if (ask->channel != NULL && is_crowded(hold->client, hold->names))
         return shared || ask->ahead_ms > 0 ? HF_BY_ACQUIRE : HF_BY_WAIT;
-    /* Another library's lock without an end is seen by the general request alone. */
+    /* Only the general request sees another library's lock without an end. */
     if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
         return HF_BY_ACQUIRE;
     return shared ? HF_BY_SHARE : HF_BY_TAKE;
@@ -329,7 +330,7 @@ hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const re
         return kind;
     if (more || hold->nests)
         return HF_ANSWER_ASK;
-    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* that is not known */
+    *look = (hf_look){.ttl_ms = HF_CLAIM_MS}; /* the TTL is not known */
     *mine = (hf_standing){.state = HF_STANDS_BUSY};
     return HF_ANSWER_GOOD;
 }

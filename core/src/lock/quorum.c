@@ -7,7 +7,7 @@
 #include "net/discovery.h"
 #include "protocol/answers.h"
 
-/* When a majority has answered, the others have the same time again, and this. */
+/* After a majority has answered, the others have the same time again, plus this. */
 #define GRACE_MS 50
 
 /* --------------------------------------------------------------- Gathering */
@@ -157,7 +157,7 @@ static hf_status log_in(hf_client *master, hf_request *request, redisReply **rep
     return status;
 }
 
-/* Warn by what the masters that have answered report of themselves. */
+/* Warn by what the masters that answered report. */
 static void warn_of(struct hf_quorum *quorum, const hf_gathering *of) {
     char enabled[8], forgetful[300] = "";
     for (size_t i = 0; i < quorum->count; i++) {

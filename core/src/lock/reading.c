@@ -6,9 +6,9 @@
 #include "base/brake.h"
 #include "lock/thread.h"
 
-/* How soon a signal is noticed that arrived just before a wait began to sleep. */
+/* How long it takes to notice a signal that arrived just before a wait began to sleep. */
 #define SIGNAL_MS 50
-/* For how long no thread reads before the client's own does. */
+/* For how long no thread reads before the client's own thread does. */
 #define UNREAD_MS 500
 
 void hf_op_notify_locked(hf_op *op) {
@@ -21,13 +21,13 @@ void hf_op_notify_locked(hf_op *op) {
 /* --------------------------------------------------- Reading subscriptions */
 
 static void watch_again(hf_timer *timer, int64_t now) {
-    /* The client's thread is awake now, and sees for itself that no thread reads. */
+    /* The client's thread is awake now, and finds that no thread reads. */
     (void)timer, (void)now;
 }
 
-/* Choose another thread for the reading: a thread that would notice, since others
- * are in the middle of a request. Best the next in the queue: the next grant is mostly its own, and
- * needs no second thread to be woken. */
+/* Choose another thread as the reader: a thread that would notice, since others are in the middle
+ * of a request. The best is the next in the queue: the next grant is mostly its own, and then no
+ * second thread need be woken. */
 static hf_op *next_reader(const hf_op *op) {
     const hf_item *first = op->queue->ops.first;
     if (first != NULL && HF_OP_AT(first) != op && HF_OP_AT(first)->polling &&
@@ -52,7 +52,7 @@ void hf_op_hand_over_locked(hf_op *op) {
     } else if (link->others > 0 || !alone) {
         hf_thread_wake_locked(client);
     } else if (link->unread.place == 0) {
-        /* Mostly the next waiter follows at once: do not wake the thread for it. */
+        /* Mostly the next waiter follows at once: do not wake the client's thread for it. */
         link->unread.fire = watch_again;
         hf_thread_timer_locked(client, &link->unread, hf_after(hf_now(), UNREAD_MS));
     }
@@ -60,7 +60,7 @@ void hf_op_hand_over_locked(hf_op *op) {
 
 /* ------------------------------------------------------ A waiting thread */
 
-/* Make this thread the reader, if there is none. */
+/* Make this thread the reader, if there is no reader. */
 static void take_reading(hf_op *op) {
     hf_link *link = op->link;
     if (link->reader != NULL)
@@ -69,17 +69,18 @@ static void take_reading(hf_op *op) {
     if (!link->watching)
         return;
     link->watching = false;
-    hf_thread_wake_locked(hf_op_client(op)); /* two that poll one socket wake in vain */
+    hf_thread_wake_locked(hf_op_client(op)); /* two threads that poll one socket would wake in
+                                              * vain */
 }
 
-/* Let the language run its handlers. They may take their time: another reads meanwhile. */
+/* Let the language run its handlers. They may take time: meanwhile another thread reads. */
 static hf_status run_handlers(hf_op *op, bool *listens) {
     hf_client *client = hf_op_client(op);
     hf_op_hand_over_locked(op);
     hf_client_unlock(client);
     hf_status status = hf_client_listen(client, listens);
     hf_client_lock(client);
-    if (status == HF_EFORKED) { /* all that it waits with is its parent's */
+    if (status == HF_EFORKED) { /* everything that it waits with belongs to its parent */
         op->done = true;
         op->status = status;
         op->ballot = NULL;
@@ -88,7 +89,7 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
     return status;
 }
 
-/* Sleep until something happens, without the mutex, and see to signals. */
+/* Sleep, without the mutex, until an event, and handle signals. */
 static hf_status sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool interruptible,
                           bool *listens, bool *readable) {
     struct pollfd fds[3] = {{.fd = op->bell->event.fd, .events = POLLIN},
@@ -118,8 +119,8 @@ static void read_channels(hf_op *op, hf_link *link) {
     client->reading = NULL;
 }
 
-/* How long the thread may sleep; 0: its time is up. poll(2) does not count the time for which the
- * machine is suspended, after which the thread sleeps on for at most that long. */
+/* Return how long the thread may sleep; 0: its time is up. poll(2) does not count the time while
+ * the machine is suspended; after that the thread sleeps on for at most the rest. */
 static int64_t sleep_ms(int64_t until, bool listens) {
     int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
     ms = hf_earlier(ms, 10000);
@@ -148,7 +149,7 @@ static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
         hf_status status = sleep_on(op, heard, ms, interruptible, &listens, &readable);
         if (status != HF_OK)
             return status;
-        hf_link *link = op->link; /* NULL: it is done, and another reads */
+        hf_link *link = op->link; /* NULL: the op is done, and another thread reads */
         if (readable && link != NULL && heard == link->subscription)
             read_channels(op, link);
     }

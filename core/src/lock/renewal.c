@@ -9,23 +9,23 @@
 #include "lock/undo.h"
 #include "lock/waiting.h"
 
-/* A hold that never ends is looked at so often. */
+/* How often a hold that never ends is looked at. */
 #define LOOK_MS 10000
-/* A renewal that failed is tried again after this part of the interval; and a renewal
- * that is due within it joins those that are due now: few, full batches. */
+/* A failed renewal is tried again after this part of the interval; and a renewal that is due within
+ * it joins the renewals that are due now: few, full batches. */
 #define PART 8
 #define BATCH 100
-/* Up to this part of the interval a client's first renewal of a hold is early, and each one after
- * it up to a PART: by a share of its own, or clients that began together, or had another server at
- * the same time, would all renew in the same moment. */
+/* A client's first renewal of a hold is early by up to this part of the interval, and each later
+ * one by up to a PART: by the client's own share. Otherwise clients that began together, or changed
+ * to another server at the same time, would all renew in the same moment. */
 #define FIRST_PART 2
 #define SHARES 1024
 
 struct hf_renewing {
-    int64_t share;         /* of SHARES */
-    hf_hold *batch[BATCH]; /* due in this round, with a reference of each */
+    int64_t share;         /* out of SHARES */
+    hf_hold *batch[BATCH]; /* due in this round, with a reference to each */
     size_t count;
-    int64_t trouble_at; /* it was reported then; 0: it was not, or its end was */
+    int64_t trouble_at; /* when trouble was announced; 0: it was not, or its end was */
 };
 
 struct hf_renewing *hf_renewal_begin(void) {
@@ -46,7 +46,7 @@ int64_t hf_renewal_interval(const hf_hold *hold) {
     return ms * HF_MS / 3;
 }
 
-/* When the hold is asked for again, after what was sent then. */
+/* Return when the hold is renewed again, after a renewal sent at sent_at. */
 static int64_t again_at(const hf_hold *hold, int64_t sent_at, int part) {
     int64_t interval = hf_renewal_interval(hold);
     if (hold->pushed)
@@ -64,7 +64,8 @@ static bool is_held(const hf_hold *hold) {
     return hold->state == HF_STATE_HELD && hf_hold_is_listed(hold);
 }
 
-/* Has the hold another server since its last answer? The new one may not know it. */
+/* Return whether the hold's server has changed since its last answer: the new one may not know
+ * it. */
 static bool has_moved(const hf_hold *hold) {
     return hold->server !=
            hf_discovery_place(hold->client->transport->discovery, hold->names->slot);
@@ -95,7 +96,7 @@ void hf_renewal_plan_locked(hf_hold *hold) {
         hf_thread_timer_locked(client, &hold->timer, due);
 }
 
-/* If the client learned of a hold late, or it has been cut short, renew it earlier: by the time
+/* Renew a hold earlier if the client learned of it late, or it has been cut short: by the time
  * left. */
 static void hasten(hf_hold *hold) {
     int64_t due = hold->validity.deadline - 2 * hf_renewal_interval(hold);
@@ -109,7 +110,7 @@ void hf_renewal_first_locked(hf_hold *hold) {
     if (has_moved(hold) || (hold->pushed && hf_table_superseded_locked(hold) != NULL))
         hold->renew_at = hf_now();
     else if (hf_discovery_follows(hold->client->transport->discovery))
-        hf_thread_start_locked(hold->client); /* even for a hold that is not renewed */
+        hf_thread_start_locked(hold->client); /* also for a hold that is not renewed */
     hf_renewal_plan_locked(hold);
 }
 
@@ -124,13 +125,13 @@ void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
     hf_renewal_plan_locked(hold);
 }
 
-/* In time for another try, even where the hold counts for less than its lease. */
+/* Plan another try in time, even if the hold counts for less than its lease. */
 static void retry_soon(hf_hold *hold) {
     int64_t now = hf_now(), half_ms = (hf_until(hold->validity.deadline, now) + 1) / 2;
     hold->asked = false;
     hold->renew_at = hf_earlier(now + hf_renewal_interval(hold) / PART, hf_after(now, half_ms));
     hf_renewal_plan_locked(hold);
-    /* The slack of an interval would let it go with whatever is due next. */
+    /* The slack of a whole interval would let it join any renewal that is due next. */
     hold->timer.slack = hf_earlier(hold->timer.slack, (hold->renew_at - now) / PART);
 }
 
@@ -169,13 +170,13 @@ void hf_renewal_moved_locked(hf_client *client) {
         hold->renew_at = hf_now();
         hf_renewal_plan_locked(hold);
     }
-    /* A change of a cluster's map that concerns no hold is not reported to the user. */
+    /* A change of a cluster's map that affects no hold is not announced. */
     if (completion.holds > 0 || !hf_discovery_clustered(client->transport->discovery))
         announce_failover(client, &completion);
 }
 
-/* Is it at risk, after a failed try at that place? A server that is not reached renews none of
- * its holds. */
+/* Return whether the hold is at risk after a failed try at that place: a server that is not reached
+ * renews none of its holds. */
 static bool is_at_risk(const hf_hold *hold, hf_status status, unsigned place) {
     bool too = status == HF_ECONNECT && hold->server == place && renews(hold);
     return is_held(hold) && hold->validity.deadline != HF_NO_DEADLINE && (hold->fails || too);
@@ -200,7 +201,7 @@ static void announce_trouble(hf_client *client, hf_status status, unsigned place
     hf_announce_locked(client, &completion, NULL);
 }
 
-/* Note a failed try, for the reason in this thread's message: each of these holds may be lost. */
+/* Note a failed try, for the reason in this thread's message: each of the holds may be lost. */
 static void renewal_fails(hf_client *client, hf_hold *const *holds, size_t count, hf_status status,
                           unsigned place) {
     int64_t now = hf_now();
@@ -241,7 +242,8 @@ int hf_loss_cause(const hf_hold *hold) {
 
 static void lose(hf_hold *hold, int cause, bool gone) {
     hf_client *client = hold->client;
-    bool known = hold->counts_since != 0; /* else its acquire, which still waits, reports that */
+    bool known = hold->counts_since != 0; /* otherwise its acquire, which still waits, reports the
+                                           * loss */
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
     hf_hold_fails_locked(hold, false);
@@ -252,7 +254,8 @@ static void lose(hf_hold *hold, int cause, bool gone) {
     hf_hold_explain_lost(hold, "");
     if (known)
         hf_tell_locked(client, &hold->news, &completion);
-    /* A renewal of it may still arrive, and would keep it, for no caller, for one more lease. */
+    /* A late renewal may still arrive, and would keep the hold, for no caller, for one more
+     * lease. */
     if (!gone || client->quorum != NULL) {
         HF_MARK("H13");
         hf_undo_locked(hold);
@@ -296,7 +299,8 @@ void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
             return;
         }
         HF_MARK("H44");
-        bool over = hf_hold_state_now(before, hf_now()) == HF_STATE_LOST; /* and not seen to be */
+        bool over = hf_hold_state_now(before, hf_now()) == HF_STATE_LOST; /* it has ended, and that
+                                                                           * was not noticed */
         int cause = over ? hf_loss_cause(before) : HF_CAUSE_GONE;
         lose(before, cause, true);
         hf_hold_lose_others_locked(before, cause);
@@ -317,7 +321,8 @@ hf_status hf_losses_tell_locked(hf_client *client) {
 }
 
 hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news) {
-    hf_status status = hf_client_check(client); /* closed just now: nothing would end it */
+    hf_status status = hf_client_check(client); /* if it was just closed, nothing would end the
+                                                 * operation */
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     return status == HF_OK ? hf_news_number_locked(client, news, number) : status;
@@ -336,9 +341,9 @@ void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hol
 
 typedef struct renewal_task {
     hf_task task;
-    unsigned place; /* of them all */
+    unsigned place; /* of all its holds */
     size_t count;
-    hf_hold *holds[]; /* with a reference of each */
+    hf_hold *holds[]; /* with a reference to each */
 } renewal_task;
 
 static void drop_renewal(hf_task *task) {
@@ -383,14 +388,15 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     hold->server = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
     hold->renew_at = soon ? hf_now() : again_at(hold, sent_at, PART);
-    bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
+    bool lost = hf_now() >= hold->validity.deadline; /* the loss may have been noticed */
     if (lost || hf_renewal_counts_locked(hold, mode, sent_at, left_ms))
         hf_renewal_plan_locked(hold);
     else
         retry_soon(hold);
 }
 
-/* Its answer may take half of what is left, so that a failed try leaves time for another. */
+/* Submit a renewal. Its answer may take half of the time left, so that a failed try leaves time for
+ * another. */
 static void submit_renewal(hf_client *client, renewal_task *mine, int64_t now) {
     int64_t until = HF_NO_DEADLINE;
     for (size_t i = 0; i < mine->count; i++)
@@ -421,7 +427,7 @@ static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_
     return mine;
 }
 
-/* Its answer, or that there is none, is for renewed_one(). */
+/* Renew the holds with one request. Each answer, or its absence, goes to renewed_one(). */
 static void renew_together(hf_client *client, hf_hold *const *holds, size_t count) {
     hf_renewal renewals[BATCH];
     renewal_task *mine = new_renewal(client, holds, count);
@@ -433,7 +439,7 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
     for (size_t i = 0; i < count; i++) {
         hf_hold *hold = hf_hold_grab(holds[i]);
         int64_t lease_ms = hold->validity.lease_ms;
-        /* A hold that never ends needs no more, until a look finds that it ends. */
+        /* A hold that never ends is only looked at, until a look finds that it ends. */
         hold->looks =
             !renews(hold) || (lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE);
         renewals[i] =
@@ -443,7 +449,7 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
     submit_renewal(client, mine, hf_now());
 }
 
-/* Note the holds that a server which answers does not renew. */
+/* Note the holds that a server answers but does not renew. */
 static void some_refused(const renewal_task *mine, const int64_t *left_ms) {
     hf_hold *some[BATCH];
     size_t count = 0;
@@ -456,8 +462,8 @@ static void some_refused(const renewal_task *mine, const int64_t *left_ms) {
     renewal_fails(some[0]->client, some, count, HF_ESERVER, mine->place);
 }
 
-/* A key that the user may not use, or of another type, makes the server refuse the whole batch:
- * then each hold is renewed by itself. */
+/* Take the answer to a batch. A key that the user may not use, or of another type, makes the server
+ * refuse the whole batch: then each hold is renewed alone. */
 static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
     renewal_task *mine = HF_OF(renewal_task, task, task);
     int64_t left_ms[BATCH];
@@ -497,19 +503,19 @@ static void add_to_batch(hf_hold *hold) {
     hold->asked = true;
     hf_hold_grab(hold);
     renewing->batch[renewing->count++] = hold;
-    /* Where slots can be moved, a script of several keys is refused meanwhile. */
+    /* Where slots can move, a script with several keys is refused during a move. */
     if (renewing->count == BATCH || hf_discovery_clustered(hold->client->transport->discovery))
         hf_renewal_flush_locked(hold->client);
 }
 
 int64_t hf_hold_claim_ms(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms;
-    /* A hold that is not renewed keeps the end that it was granted with. */
+    /* A hold that is not renewed keeps the end with which it was granted. */
     if (lease_ms != HF_NEVER && !hold->terms.renew) {
         HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
-        if (lease_ms < HF_LEASE_MIN) /* and one of them is HF_NEVER */
-            lease_ms = HF_LEASE_MIN; /* which shortens nothing */
+        if (lease_ms < HF_LEASE_MIN) /* a time below 0 could be HF_NEVER */
+            lease_ms = HF_LEASE_MIN; /* this shortens nothing */
     }
     return hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms);
 }
@@ -549,7 +555,7 @@ static void hold_due(hf_timer *timer, int64_t now) {
             hf_hold_claim_locked(hold, now);
         else
             add_to_batch(hold);
-        if (!hold->asked) /* it could not be, and is planned again by less than an interval */
+        if (!hold->asked) /* no memory: it was planned again, in less than an interval */
             return;
     }
     hf_renewal_plan_locked(hold);

@@ -4,14 +4,15 @@
 #include "lock/hold.h"
 #include "lock/renewal.h"
 
-/* Started acquires that wait for replicas at once, each on a thread and a connection. */
+/* How many started acquires wait for replicas at once, each on its own thread and connection. */
 #define CONFIRMERS 16
 
 /*
- * WAIT counts for what its own connection wrote. A grant was written by the releaser,
- * and a retried acquire perhaps by a copy on another connection: so this hold writes
- * something itself, its claim, and waits for that. What came before it a replica
- * that has it has too.
+ * Ask how many replicas have the hold.
+ *
+ * WAIT counts for what its own connection wrote. The grant was written by the releaser, and a
+ * retried acquire perhaps by a copy on another connection: so the hold writes something of its own,
+ * its claim, and waits for that. A replica that has the claim has everything written before it.
  */
 static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms) {
     hf_client *client = hold->client;
@@ -38,12 +39,12 @@ static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t re
         if (left_ms == HF_RENEWAL_REFUSED)
             return hf_hold_explain_refused(hold);
         hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
-        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* the answer to WAIT */
+        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* by the answer to WAIT */
     }
 }
 
-/* A renewal comes after a third of the lease, so that two thirds are left of every hold. A hold
- * that is not claimed yet has less, and so has a grant that arrived late. */
+/* Return whether the hold has two thirds of its lease, as every hold has when its renewal is due. A
+ * hold that is not claimed yet has less, and so has a grant that arrived late. */
 static bool is_whole(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms, deadline = hold->validity.deadline;
     return deadline == HF_NO_DEADLINE ||
@@ -76,7 +77,7 @@ hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replic
         status = hf_hold_renew_by(hold, deadline);
         hf_client_lock(client);
     }
-    /* No loss was announced, as no caller has it yet. */
+    /* No loss was announced, because no caller has the hold yet. */
     bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     if (status == HF_OK && enough && held)
         return HF_OK;
@@ -88,7 +89,7 @@ hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replic
     hf_client_lock(client);
     if (status != HF_OK && status != HF_ELOST)
         return status;
-    if (lost) { /* not busy, which tells a caller without a time limit nothing */
+    if (lost) { /* not HF_EBUSY, which means nothing to a caller without a time limit */
         HF_MARK("H141");
         if (status == HF_OK && enough) /* just now, or while this thread stood still */
             HF_MARK("H192");
@@ -109,7 +110,7 @@ static hf_op *next_confirm(const hf_client *client) {
 static void end_confirm(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     hf_list_remove(&op->place);
-    if (op->told != NULL) /* else the close has reported it */
+    if (op->told != NULL) /* otherwise the close has reported it */
         op->told(op, status);
     hf_op_free_locked(op);
     hf_hold_drop(hold);
@@ -121,8 +122,8 @@ static void end_refused(void *context) {
     end_confirm(op, explain_few(op->hold));
 }
 
-/* End an op in line as another one has ended, with that status and message: after its release, if
- * the server answers. */
+/* End an op in line as another op ended, with that status and message: after its release, if the
+ * server answers. */
 static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t reached,
                    bool answers) {
     hf_hold *hold = op->hold;
@@ -146,9 +147,10 @@ static int server_of(const hf_hold *hold) {
     return hf_discovery_node(hold->client->transport->discovery, hold->names->slot);
 }
 
-/* An op was confirmed in vain, since that time, and would have had until that deadline. The ops in
- * line for the same server would fare no better: a replica that lacks an earlier write lacks every
- * later one. End those whose own time is over, and let the others have only what is left of it. */
+/* Hurry the ops in line after an op failed to be confirmed, which had the time from `since` to
+ * `deadline`. Those in line for the same server would fare no better: a replica that lacks an
+ * earlier write lacks every later one. End those whose own time is over, and leave the others only
+ * the rest of theirs. */
 static void hurry_those_in_line(const hf_op *failed, hf_status status, int64_t since,
                                 int64_t deadline) {
     hf_client *client = failed->hold->client;
@@ -175,8 +177,8 @@ static void hurry_those_in_line(const hf_op *failed, hf_status status, int64_t s
     hf_error_set(&why);
 }
 
-/* Confirm an op. Its time begins now, and not when it was won, unless another op was confirmed in
- * vain since: a long line is no reason to refuse what slow replicas will have. */
+/* Confirm an op. Its time begins now, not when it got the lock, unless another op has failed to be
+ * confirmed since: a long line is no reason to refuse what slow replicas will confirm. */
 static void confirm_next(hf_client *client, hf_op *op) {
     bool late = op->reach_by > 0;
     int64_t now = hf_now(), since = late ? op->done_at : now;
@@ -205,7 +207,7 @@ static void *confirm_all(void *argument) {
     return NULL;
 }
 
-/* False: there is no thread, and none can be started. */
+/* Start a thread for the ops in line. False: no thread runs, and none can be started. */
 static bool start_confirmer(hf_client *client) {
     if (client->confirmers == CONFIRMERS)
         return true;
@@ -220,12 +222,12 @@ static bool start_confirmer(hf_client *client) {
 void hf_op_confirm_locked(hf_op *op) {
     hf_client *client = op->hold->client;
     hf_hold_grab(op->hold);
-    op->busy = false; /* until a thread sees to it */
+    op->busy = false; /* until a thread confirms it */
     op->done_at = hf_now();
     hf_list_add_last(&client->confirming, &op->place);
     if (start_confirmer(client))
         return;
-    hf_hold_give_up_locked(op->hold); /* no thread to be had: then no caller has it */
+    hf_hold_give_up_locked(op->hold); /* without a thread, no caller gets it */
     end_confirm(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
 }
 
@@ -238,6 +240,6 @@ void hf_confirming_cancel_locked(hf_client *client) {
             continue;
         }
         op->told(op, status);
-        op->told = NULL; /* its thread, in a request, frees it */
+        op->told = NULL; /* its thread, which is in a request, frees it */
     }
 }

@@ -1,20 +1,19 @@
-/* What an acquire that was won waits for before it is answered: replicas that have it, and its
- * whole lease. */
+/* The waits of a successful acquire before it returns: for replicas, and for its whole lease. */
 #ifndef HF_REPLICAS_H
 #define HF_REPLICAS_H
 
 #include "lock/waiting.h"
 
-/* Must it wait? */
+/* Return whether the acquire must wait. */
 bool hf_hold_must_confirm_locked(const hf_hold *hold);
-/* An acquire that was won, and is in the table: wait until enough replicas have it, for replica_ms
- * longer than the deadline, and it its lease. If that cannot be it is released, in the background
- * if the server was silent. The mutex is free meanwhile. */
+/* Wait, for a hold in the table, until enough replicas have it, for up to replica_ms beyond the
+ * deadline, and until it has its lease. If that fails the hold is released, in the background if
+ * the server was silent. The mutex is free meanwhile. */
 hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replica_ms);
-/* The same for a started acquire, on another thread, which then reports it, with its message,
- * and frees the op. */
+/* Confirm a started acquire, as hf_hold_confirm_locked() does, on another thread, which then
+ * reports it, with its message, and frees the op. */
 void hf_op_confirm_locked(hf_op *op);
-/* The client is closed: the acquires that wait here end with HF_ECANCELED. */
+/* End the acquires that wait here with HF_ECANCELED: the client is closed. */
 void hf_confirming_cancel_locked(hf_client *client);
 
 #endif

@@ -14,16 +14,16 @@ struct hf_round {
     hf_round_kind kind;
     size_t office;
     hf_call *calls[HF_MASTERS_MAX]; /* without an answer; or NULL */
-    size_t good, refused, gone;     /* answers; gone: or the master has no vote to begin with */
-    size_t vague;                   /* there was no answer: it may have been done */
+    size_t good, refused, gone;     /* answers; gone: or the master never had a vote */
+    size_t vague;                   /* without an answer: it may have been done */
     hf_round_told *told;
     void *context;
     hf_timer timer;
-    hf_error why; /* one refused, and how */
+    hf_error why; /* the error of a master that refused */
     hf_status failure;
 };
 
-/* What was asked for before a release, and is not wanted, is cancelled. */
+/* Report the result. What was requested before a release, and is no longer wanted, is cancelled. */
 static void tell(hf_round *mine, hf_status status) {
     hf_hold *hold = mine->hold;
     hf_round_told *told = mine->told;
@@ -45,8 +45,8 @@ static hf_status not_known(const hf_round *mine) {
                    mine->client->quorum->count, hf_names_quoted(mine->hold->names));
 }
 
-/* Fewer than a majority of those that were asked have the hold; but masters that were not asked may
- * have given their votes since. */
+/* Return the status if fewer than a majority of the masters asked have the hold; masters that were
+ * not asked may have given their votes since. */
 static hf_status without_majority(const hf_round *mine) {
     const struct hf_quorum *quorum = mine->client->quorum;
     if (quorum->ways->votes(mine->hold) < hf_majority(quorum->count))
@@ -70,9 +70,9 @@ void hf_round_judge(hf_round *mine) {
             due = hf_earlier(due, hf_master_silent_at(mine->client, i));
     }
     size_t done = releases ? mine->good + mine->gone : mine->good;
-    size_t over = mine->vague + mine->refused; /* and the vote may stand */
+    size_t over = mine->vague + mine->refused; /* the vote may still stand */
     bool patient = !releases || done + over < majority;
-    /* A release also tells whether the hold lasted until then. */
+    /* A release also reports whether the hold lasted until then. */
     bool waits = releases && open > 0 && (office || mine->good < majority);
     if (mine->good + open + silent + over < majority) {
         tell(mine, releases ? HF_ELOST : without_majority(mine));
@@ -81,7 +81,8 @@ void hf_round_judge(hf_round *mine) {
     } else if (open > 0) {
         hf_thread_timer_locked(mine->client, &mine->timer, due);
     } else if (silent > 0 && patient) {
-        hf_timer_clear(&mine->client->timers, &mine->timer); /* each answers, or is given up */
+        hf_timer_clear(&mine->client->timers, &mine->timer); /* each of them answers, or is given
+                                                              * up */
     } else if (mine->refused > 0 && mine->vague == 0 && silent == 0) {
         hf_error_set(&mine->why);
         tell(mine, mine->failure);
@@ -163,7 +164,7 @@ static void came_late(hf_call *call, const hf_completion *completion) {
 }
 
 void hf_round_await(hf_round *mine, size_t at, hf_call **asking) {
-    if (*asking != NULL && (*asking)->kind == HF_CALL_LINE) /* others have it there */
+    if (*asking != NULL && (*asking)->kind == HF_CALL_LINE) /* others have the master */
         hf_call_abandon(asking);
     hf_call *call = mine->calls[at] = *asking;
     *asking = NULL;

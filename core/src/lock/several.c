@@ -1,4 +1,4 @@
-/* Several locks at once: all or nothing, and holds of which losing one is losing all. */
+/* Several locks at once: all or none, with joined holds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "lock/renewal.h"
 #include "lock/thread.h"
 
-/* Before all is begun again, because the lease of one ended: it grows. */
+/* The pause before the call starts over, because a lease ended: it grows. */
 #define PAUSE_MIN_MS 8
 #define PAUSE_MAX_MS 1000
 
@@ -36,13 +36,13 @@ static hf_status join_locked(hf_client *client, hf_hold *const *holds, size_t co
 
 /* ----------------------------------------------------------- Acquire all */
 
-/* A lock in the order in which all are taken; and its place in the caller's order. */
+/* A lock in the order in which all are acquired; and its place in the caller's order. */
 typedef struct turn {
     hf_lock *lock;
     size_t at;
 } turn;
 
-/* The bytes of the names: the same order in every language. */
+/* Compare the bytes of the names: the same order in every language. */
 static int compare(const void *a, const void *b) {
     const hf_names *one = ((const turn *)a)->lock->names, *other = ((const turn *)b)->lock->names;
     size_t both = one->length < other->length ? one->length : other->length;
@@ -66,10 +66,11 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
     return HF_OK;
 }
 
-/* If the server was silent just now, each further request would wait for it again. */
+/* Return whether the server answers: if it was silent just now, each further request would wait for
+ * it again. */
 static bool answers(hf_status why) { return why != HF_ECONNECT && why != HF_EUNKNOWN; }
 
-/* The message stays the message of the failure. */
+/* Give all holds up. This thread's message stays the message of the failure. */
 static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     bool waits = answers(why) && !hf_brake_is_pulled();
     for (size_t i = 0; i < count; i++) {
@@ -80,7 +81,7 @@ static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     }
 }
 
-/* Did a hold end because the server was not reached? */
+/* Return whether a hold ended because the server was not reached. */
 static bool unreachable_locked(hf_hold *const *holds, size_t count) {
     int64_t now = hf_now();
     for (size_t i = 0; i < count; i++) {
@@ -93,16 +94,16 @@ static bool unreachable_locked(hf_hold *const *holds, size_t count) {
     return false;
 }
 
-/* The time for the next lock, of the time for all. */
+/* Return the time for the next lock, out of the time for all. */
 static int64_t time_left(int64_t timeout_ms, int64_t until) {
     if (timeout_ms <= 0)
         return timeout_ms;
-    /* 0 would report a lock that is busy, not a timeout. */
+    /* 0 would report HF_EBUSY, not a timeout. */
     return hf_later(hf_until(until, hf_now()), 1);
 }
 
-/* Join the acquired holds. HF_ELOST: a lease ended during the wait for the next locks, and there
- * is time to begin again. */
+/* Join the acquired holds. HF_ELOST: a lease ended during the wait for later locks, and there is
+ * time to start over. */
 static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, size_t count,
                                      int64_t timeout_ms, int64_t until) {
     hf_status status = join_locked(client, holds, count);
@@ -114,7 +115,7 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
     }
     size_t at = (size_t)hf_error_last()->lock;
     const char *lock = hf_names_quoted(holds[at]->names);
-    if (unreachable_locked(holds, count)) /* no other owner need hold one */
+    if (unreachable_locked(holds, count)) /* perhaps no other owner holds any of the locks */
         status = hf_fail(HF_ECONNECT,
                          "the lease of lock %s ended before the client could renew it on the "
                          "server, while the others were waited for",
@@ -126,7 +127,8 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
     return status;
 }
 
-/* A lease that is shorter than the ways may end each time. */
+/* Return the pause before the call starts over: a lease shorter than the round trips may end each
+ * time. */
 static int64_t pause_before(int64_t *pause_ms, int64_t until) {
     *pause_ms = hf_backoff(*pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
     return hf_earlier(hf_spread(*pause_ms), hf_until(until, hf_now()));
@@ -181,16 +183,16 @@ typedef struct group {
     hf_client *client;
     int64_t timeout_ms, since, until, pause_ms;
     hf_status status;            /* at its end, with the message */
-    hf_error error;              /* of that */
-    size_t releases;             /* under way before that is reported */
+    hf_error error;              /* the message of status */
+    size_t releases;             /* the releases under way, before the group is reported */
     size_t count, at;            /* it acquires turns[at] */
-    size_t turns[HF_JOIN_MAX];   /* of the caller's order */
-    uint32_t flags[HF_JOIN_MAX]; /* in that order, as the holds and the news */
-    hf_hold *holds[HF_JOIN_MAX]; /* those that are not acquired yet, too */
-    hf_news *news[HF_JOIN_MAX];  /* a completion for each */
+    size_t turns[HF_JOIN_MAX];   /* places in the caller's order */
+    uint32_t flags[HF_JOIN_MAX]; /* in the caller's order, like the holds and the news */
+    hf_hold *holds[HF_JOIN_MAX]; /* also those that are not acquired yet */
+    hf_news *news[HF_JOIN_MAX];  /* one completion for each lock */
 } group;
 
-/* With the mutex; holds drop the client as they go. */
+/* Free the group. With the mutex; dropping the holds drops the client, too. */
 static void free_group_locked(group *mine) {
     hf_client *client = hf_client_keep(mine->client);
     for (size_t i = 0; i < mine->count; i++) {
@@ -209,7 +211,7 @@ static void tell_group(group *mine) {
         if (status == HF_OK) {
             hold->kept = (mine->flags[i] & HF_ACQUIRE_KEEP) != 0;
             hf_hold_count_acquired_locked(hold, mine->since, hf_now());
-            mine->holds[i] = NULL; /* the completion's */
+            mine->holds[i] = NULL; /* the completion has it now */
         }
         hf_error_set(&mine->error);
         hf_ended_locked(mine->client, &mine->news[i], status, status == HF_OK ? hold : NULL);
@@ -224,11 +226,11 @@ static void given_back(void *context) {
 }
 
 /* Give back the acquired holds first, and then complete all acquires, with this thread's message. A
- * client that is being closed gives back by itself. */
+ * client that is being closed gives back its holds itself. */
 static void end_group(group *mine, size_t count, hf_status status) {
     mine->status = status;
     mine->error = *hf_error_last();
-    mine->releases = 1; /* this function */
+    mine->releases = 1; /* for this function */
     for (size_t i = 0; i < count && !mine->client->swept; i++) {
         hf_hold *hold = mine->holds[mine->turns[i]];
         mine->releases++;
@@ -252,11 +254,11 @@ static hf_status next_locked(group *mine, int64_t pause_ms) {
     hf_status status = hf_acquire_begin_locked(mine->holds[at], left_ms, pause_ms, &with, &op);
     hf_explain_lock(at);
     for (size_t i = 0; i < mine->count; i++)
-        mine->news[i]->op = op; /* whichever number a cancel names */
+        mine->news[i]->op = op; /* a cancel may name any of the numbers */
     return status;
 }
 
-/* Begin again, with holds like the earlier ones. */
+/* Start over, with new holds like the earlier ones. */
 static hf_status begin_again_locked(group *mine) {
     for (size_t i = 0; i < mine->count; i++) {
         hf_hold *hold = hf_hold_like(mine->client, mine->holds[i]);
@@ -269,7 +271,7 @@ static hf_status begin_again_locked(group *mine) {
     return next_locked(mine, pause_before(&mine->pause_ms, mine->until));
 }
 
-/* Join the holds of a group that has all. */
+/* Join the holds of a group that has acquired all. */
 static void join_group(group *mine) {
     hf_status status =
         join_in_time_locked(mine->client, mine->holds, mine->count, mine->timeout_ms, mine->until);
@@ -290,7 +292,7 @@ static void child_told(hf_op *op, hf_status status) {
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = NULL;
     mine->at += status == HF_OK;
-    if (status == HF_OK && op->canceled) /* while it was confirmed */
+    if (status == HF_OK && op->canceled) /* cancelled while it was confirmed */
         status = hf_fail(HF_ECANCELED, "the wait for lock %s was cancelled",
                          hf_names_quoted(op->hold->names));
     if (status != HF_OK) {

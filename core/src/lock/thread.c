@@ -10,7 +10,7 @@ bool hf_thread_is_over_locked(const hf_client *client) {
 hf_status hf_thread_start_locked(hf_client *client) {
     if (hf_thread_is_over_locked(client))
         return hf_fail(HF_ECLOSED, "the client is closed");
-    if (client->started) /* or just ended: the closing thread does the rest of its work */
+    if (client->started) /* or it has just ended: the closing thread does the rest of its work */
         return HF_OK;
     if (client->wake.fd < 0)
         client->wake = hf_event_new();
@@ -28,13 +28,13 @@ hf_status hf_thread_start_locked(hf_client *client) {
 void hf_thread_wake_locked(hf_client *client) {
     if (client->sleeps_until == INT64_MIN)
         return;
-    client->sleeps_until = INT64_MIN; /* once is enough */
+    client->sleeps_until = INT64_MIN; /* one wake-up is enough */
     hf_client_tell_locked(client, client->wake.to);
 }
 
 void hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
-    hf_timer_set(&client->timers, timer, due); /* also for when there is a thread */
-    /* Without a message: its caller may be about to answer with one. */
+    hf_timer_set(&client->timers, timer, due); /* also for a thread that starts later */
+    /* This thread's message stays: its caller may be about to return it. */
     if (!hf_thread_is_over_locked(client) && hf_thread_start_locked(client) == HF_OK &&
         due < client->sleeps_until)
         hf_thread_wake_locked(client);

@@ -8,11 +8,11 @@
 #include "lock/thread.h"
 #include "net/flush.h"
 
-/* For how long an undo goes on after the hold ended by itself, and a free lock
- * is handed on. */
+/* For how long, after the hold has ended by itself, an undo goes on, and a free lock is handed
+ * on. */
 #define AFTERWARDS_MS 3000
-/* The same while a copy of its acquire may arrive: the kernel goes on sending it after a close, for
- * minutes. A dead id lives as long. */
+/* For how long an undo goes on while a copy of the acquire may arrive: the kernel goes on sending
+ * it for minutes after a close. A dead id lives as long. */
 #define COPIES_MS 600000
 #define GIVEN_UP 64
 /* The pause before an undo that failed, for want of memory or while its slot is being moved, is
@@ -23,21 +23,21 @@ struct hf_undoing {
     struct {
         char id[HF_ID_LENGTH];
         hf_names *names;
-    } given_up[GIVEN_UP]; /* while a copy could still arrive late; the oldest is forgotten */
+    } given_up[GIVEN_UP]; /* ids of which a copy could still arrive late; the oldest is forgotten */
     unsigned next;
-    hf_list holds; /* given up when it could not be undone; each with a reference */
+    hf_list holds; /* given up when there was no memory to undo them; each with a reference */
     hf_timer timer;
 };
 
 typedef struct undo_task {
     hf_task task;
-    hf_hold *hold; /* that is undone, under this id; or NULL */
+    hf_hold *hold; /* the hold to be undone, under this id; or NULL */
     char id[HF_ID_LENGTH];
 } undo_task;
 
 static void drop_undo(hf_task *task) { hf_hold_drop(HF_OF(undo_task, task, task)->hold); }
 
-/* NULL: no memory, or no thread that sends it. This thread's message stays. */
+/* Make a task. NULL: no memory, or no thread that would send it. This thread's message stays. */
 static hf_task *new_task(hf_client *client, hf_names *names,
                          void (*done)(hf_task *, hf_status, const redisReply *)) {
     hf_error error = *hf_error_last();
@@ -47,7 +47,8 @@ static hf_task *new_task(hf_client *client, hf_names *names,
     return task;
 }
 
-/* Send it until it is answered, for that time. False: there was no memory for its request. */
+/* Send the task until it is answered, for at most `ms`. False: there was no memory for its
+ * request. */
 static bool insist(hf_client *client, hf_task *task, int64_t ms) {
     if (task->request.encoded.failed) {
         hf_task_free(task);
@@ -87,7 +88,7 @@ void hf_heal_locked(hf_client *client, const hf_hold *hold) {
 
 /* ------------------------------------------------------------------- Undo */
 
-/* Copy the id: the hold may get another one before the undo is sent. */
+/* Undo the hold a little later. The id is copied: the hold may get another one meanwhile. */
 static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
         hf_hold_grab(hold);
@@ -125,19 +126,19 @@ void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence) {
         HF_MARK("H22");
         hf_task *task = new_task(client, names, undone);
         if (task == NULL)
-            return; /* it ends by itself, soon */
+            return; /* the grant soon ends by itself */
         hf_request_release(&task->request, names, &ask, fence, true);
         hf_task_submit(&client->links, task, hf_after(hf_now(), HF_CLAIM_MS));
         return;
     }
 }
 
-/* This thread's message stays. */
+/* Undo one id of the hold. This thread's message stays. */
 static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
     hf_client *client = hold->client;
     if (bury) {
         hf_undo_remember_locked(client, hold->names, ask->id);
-        fence = 0; /* a copy of its acquire may have got a greater one since */
+        fence = 0; /* a copy of its acquire may have got a greater fence since */
     }
     hf_task *task = new_task(client, hold->names, undone);
     if (task == NULL) {
@@ -156,8 +157,8 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         undo_later(client, hold, ask->id);
 }
 
-/* By its fence it is found even under the id of a kept hold; a hold that a copy of its acquire
- * has begun is found by the first id alone. */
+/* Undo the hold by its fence, which finds it even under the id of a kept hold; and, if copies may
+ * arrive, by its first id, which alone finds a hold that a copy of its acquire has begun. */
 static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
     if (copies)
         undo(hold, ask, 0, true);
@@ -167,7 +168,7 @@ static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
 
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
     hf_client *client = hold->client;
-    if (hf_thread_is_over_locked(client)) { /* a close without the request would say less */
+    if (hf_thread_is_over_locked(client)) { /* a close without this request would report less */
         HF_MARK("H242");
         return false;
     }
@@ -208,7 +209,7 @@ bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, 
     return insist(client, task, COPIES_MS);
 }
 
-/* With several masters the clients of the masters undo. */
+/* With several masters, leave the undo to the masters' clients. False: there is one master. */
 static bool is_of_ballot(hf_hold *hold) {
     if (hold->client->quorum == NULL)
         return false;

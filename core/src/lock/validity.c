@@ -5,7 +5,7 @@
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     if (remaining_ms < 0)
         return HF_NO_DEADLINE;
-    remaining_ms = hf_earlier(remaining_ms, HF_LEASE_MAX); /* whatever is answered */
+    remaining_ms = hf_earlier(remaining_ms, HF_LEASE_MAX); /* no answer counts for more */
     /* The two clocks may drift apart by 1 in 1000 and round to 1 ms each. */
     return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
 }
@@ -20,8 +20,8 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
-    /* A server whose clock went back reports more time than was ever asked for. Its clock
-     * may be corrected later, and the extra time is gone. */
+    /* A server whose clock went back reports more time than was ever asked for. If its clock is
+     * corrected later, the extra time is gone. */
     int64_t most = hf_later(hf_deadline(sent_at, validity->lease_ms), validity->extended_until);
     if (validity->cap_ms > 0)
         most = hf_earlier(most, hf_deadline(sent_at, validity->cap_ms));
@@ -48,7 +48,7 @@ bool hf_validity_is_last(const hf_validity *validity) {
     int64_t asked_ms = validity->lease_ms;
     if (validity->lengthened_at != INT64_MIN)
         asked_ms = hf_earlier(asked_ms, hf_until(validity->end, validity->lengthened_at));
-    /* What no renewal wins back: the margin for the clocks, and the shortest lease there is. */
+    /* A renewal cannot regain the margin for the clocks, or the shortest lease. */
     int64_t lost_ms = 2 + asked_ms / 1000 + HF_LEASE_MIN;
     return hf_after(validity->deadline, lost_ms) >= validity->end;
 }
@@ -73,14 +73,14 @@ bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int
     if (until >= validity->deadline)
         return hf_validity_renewed(validity, now, sent_at, remaining_ms);
     if (sent_at < validity->lengthened_at)
-        return false; /* it may have been carried out before the request that made the hold
+        return false; /* the look may have been carried out before the request that made the hold
                        * longer */
     if (validity->deadline <= hf_after(now, remaining_ms)) {
         HF_MARK("H45");
-        return true; /* the way was slow, and takes nothing back that was certain */
+        return true; /* the answer was slow, and takes back nothing that was certain */
     }
-    /* Another program has cut it short. A renewal that is under way may have been carried out
-     * before that. */
+    /* Another program has cut the hold short. A renewal that is under way may have been carried out
+     * before. */
     validity->shortened_at = now;
     validity->deadline = until;
     return true;
@@ -100,22 +100,23 @@ void hf_validity_extends(hf_validity *validity, int64_t now, int64_t duration_ms
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {
     ask_for(validity, duration_ms);
     validity->replacing++;
-    validity->lease_ms = duration_ms; /* later renewals keep it */
+    validity->lease_ms = duration_ms; /* later renewals use it */
     validity->extended_until = INT64_MIN;
     validity->deadline = hf_earlier(validity->deadline, hf_deadline(now, duration_ms));
 }
 
 void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
                           int64_t remaining_ms) {
-    /* Two that were under way together may have been carried out in either order: each can
-     * only shorten. */
+    /* Two replacements under way together may have been carried out in either order: each can only
+     * shorten. */
     bool crossed = --validity->replacing > 0 || sent_at < validity->shortened_at;
     if (crossed)
         HF_MARK("C18");
     validity->shortened_at = now;
     if (remaining_ms < HF_NEVER)
         return;
-    bool over = now >= validity->deadline; /* it was lost, and has perhaps been seen to be */
+    bool over = now >= validity->deadline; /* the hold was lost, and the loss may have been
+                                            * noticed */
     int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
     validity->deadline = hf_earlier(validity->deadline, hf_deadline(sent_at, remaining_ms));
     if (!crossed && !over)

@@ -10,17 +10,18 @@
 #include "lock/renewal.h"
 #include "lock/thread.h"
 
-/* A vote that a hold lacks is asked for after this, and then each time later. */
+/* The pause before a missing vote is asked for, which grows each time. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
 /* A thread that wakes later than this stood still. Much less than the silence of a master. */
 #define STILL_MS 10
-/* In the line of a master that misses it, the hold stands before all waiters. */
+/* The place of a hold in the line of a master whose vote it lacks: before all waiters. */
 #define FIRST_SCORE 1
 
-/* --------------------------------------------------------- What they say */
+/* ------------------------------------------------------------- Deadlines */
 
-/* Released: by an earlier round, which had its master keep it. */
+/* Return the deadline of a vote. A released vote has one: an earlier round had its master keep
+ * it. */
 static int64_t deadline_of(const hf_hold *hold) {
     if (hold == NULL)
         return INT64_MIN;
@@ -35,7 +36,7 @@ int64_t hf_votes_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, hf_votes_masters(ballot));
 }
 
-/* Then nothing nested in it. */
+/* Return whether the hold is being kept: no other hold nests in it then. */
 static bool is_kept(const struct hf_ballot *ballot) {
     return ballot->holds != NULL && ballot->holds->keeps_until != 0;
 }
@@ -47,7 +48,7 @@ static bool is_renewed(const struct hf_ballot *ballot) {
     return renewed;
 }
 
-/* Return when the last of the holds is over, by its max_hold or by the keep that it owes. */
+/* Return the end of the last hold, by its max_hold or by the keep that it owes. */
 static int64_t last_end(const struct hf_ballot *ballot) {
     int64_t last = INT64_MIN;
     for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
@@ -55,7 +56,7 @@ static int64_t last_end(const struct hf_ballot *ballot) {
     return last;
 }
 
-/* A vote is renewed as long as any of the holds that it carries is, and ends with the last. */
+/* Renew each vote as long as any of the holds on it is renewed, and end it with the last hold. */
 static void share_renewal(const struct hf_ballot *ballot) {
     bool renew = is_renewed(ballot);
     int64_t last = last_end(ballot);
@@ -73,7 +74,7 @@ static void share_renewal(const struct hf_ballot *ballot) {
 }
 
 /* Count a renewal when the masters' renewals together, each at its own time, have moved the
- * deadline on by what one moves it: a third of the lease, less up to an eighth. */
+ * deadline on as far as one renewal does: a third of the lease, less up to an eighth. */
 static void count_renewal(struct hf_ballot *ballot, int64_t deadline) {
     bool renewed = deadline >= hf_after(ballot->renewed_to, ballot->lease_ms * 2 / 7);
     for (hf_hold *hold = ballot->holds; renewed && hold != NULL; hold = hold->beside)
@@ -82,8 +83,9 @@ static void count_renewal(struct hf_ballot *ballot, int64_t deadline) {
         ballot->renewed_to = deadline;
 }
 
-/* Take over what the votes say now, which their own clients renew. A hold that was once seen to
- * have ended is lost, whatever they say later. lengthens: the caller has asked for more. */
+/* Take over the deadlines of the votes, which their own clients renew. A hold that was once found
+ * to have ended is lost, whatever its votes report later. lengthens: the caller has asked for
+ * more. */
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
     int64_t before = ballot->counted_at;
     ballot->counted_at = hf_now();
@@ -114,9 +116,9 @@ static bool still_stands(struct hf_ballot *ballot) {
     return hold != NULL;
 }
 
-/* ---------------------------------------------------------- Taking, and letting go */
+/* ----------------------------------------------------------- Taking and letting go */
 
-/* By asking, or by a place in line beside that. */
+/* A vote may arrive twice: from an acquire that asked, and from a place in line beside it. */
 void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
     hf_vote *of = &ballot->votes[at];
     if (of->hold != NULL) {
@@ -181,7 +183,7 @@ struct hf_ballot *hf_votes_new(hf_op *op) {
 
 /* ----------------------------------------------------------------- Confirming */
 
-/* Give back a vote that does not confirm. The vote of a hold that stands stays: its loss is
+/* Give back a vote that does not confirm. A vote on which a hold stands stays: its loss is
  * reported. */
 static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, hf_vote *of) {
     if (of->hold == NULL || ballot->op == NULL)
@@ -218,8 +220,8 @@ void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
 
 /* ---------------------------------------------------------------- Asking */
 
-/* A vote that joins is asked for as long as a hold whose lease was extended, or that is not
- * renewed; and for no longer than the max_hold. */
+/* Ask for a missing vote for as long as a hold lasts whose lease was extended, or that is not
+ * renewed; but not beyond the max_hold. */
 static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
     int64_t now = hf_now(), lease_ms = of->validity.lease_ms;
     int64_t least_ms = is_renewed(ballot) ? lease_ms : HF_LEASE_MIN;
@@ -230,13 +232,13 @@ static void ask_as_long(const struct hf_ballot *ballot, hf_hold *of) {
         hf_validity_extends(&of->validity, now, of->validity.lease_ms);
 }
 
-/* An acquire of a vote has ended, for a hold that stands. */
+/* Called when an acquire of a missing vote has ended. */
 static void joined(hf_call *call, const hf_completion *completion) {
     struct hf_ballot *ballot = call->of;
     size_t at = call->at;
     hf_vote *of = &ballot->votes[at];
     of->asking = NULL;
-    /* A hold that is lost, even if that is not reported yet, or is being kept takes no more
+    /* A hold that is lost, even if that is not reported yet, or that is being kept takes no more
      * votes. */
     bool late = is_kept(ballot) || !still_stands(ballot);
     if (completion->status != HF_OK) {
@@ -246,7 +248,7 @@ static void joined(hf_call *call, const hf_completion *completion) {
     } else {
         hf_vote_take(ballot, at, completion->hold);
         ballot->join_ms = 0;
-        if (of->hold->fence < ballot->fence) /* it was asked before that was chosen */
+        if (of->hold->fence < ballot->fence) /* it was asked for before that fence was chosen */
             hf_vote_confirm(ballot, at);
     }
 }
@@ -308,8 +310,9 @@ static void plan_join(struct hf_ballot *ballot) {
                            hf_after(hf_now(), hf_spread(ballot->join_ms)));
 }
 
-/* A waiter keeps a master that lets it in while others have the majority: where such a master
- * has refused the hold, the hold waits too, or each further loss of a master could end it. */
+/* Ask for the votes that a hold lacks. A waiter that a master lets in while others have the
+ * majority keeps that master: so where a master has refused the hold, the hold waits in line, or
+ * each further loss of a master could end it. */
 static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     bool missing = false;
     if (ballot->doubts || is_kept(ballot))
@@ -317,7 +320,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
         if (of->hold != NULL)
-            hf_hold_take_up(of->hold); /* it was kept, for a keep that failed */
+            hf_hold_take_up(of->hold); /* it was kept, by a keep that failed */
         bool behind = hf_vote_is_behind(ballot, of);
         missing = missing || of->hold == NULL || behind;
         if (of->asking != NULL || hf_master_is_silent(ballot->client, i, now))
@@ -331,7 +334,7 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         plan_join(ballot);
 }
 
-/* Lose the holds, as the votes are. */
+/* Lose the holds, whose votes are lost. */
 static void lose_all(struct hf_ballot *ballot, int cause) {
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
@@ -340,7 +343,7 @@ static void lose_all(struct hf_ballot *ballot, int cause) {
     }
 }
 
-/* The other masters have answered whether they know their votes. */
+/* Called when the other masters have answered whether they know their votes. */
 static void doubted(void *context, hf_status status) {
     struct hf_ballot *ballot = ((hf_hold *)context)->ballot;
     if (ballot == NULL)
@@ -351,12 +354,12 @@ static void doubted(void *context, hf_status status) {
         lose_all(ballot, HF_CAUSE_GONE);
     else if (stands && status == HF_OK)
         ask_missing(ballot, hf_now());
-    else if (stands) /* what is not renewed has no next look */
+    else if (stands) /* a hold that is not renewed has no next look */
         plan_join(ballot);
 }
 
-/* A master no longer knows a vote. It may have come back empty; but a break may be under
- * way, at each master in turn, and to join again would undo that. */
+/* Called when a master no longer knows a vote. It may have lost its memory; but a break may be
+ * under way, at one master after another, and asking for the vote again would undo that. */
 static void doubt(struct hf_ballot *ballot) {
     if (ballot->doubts)
         return;
@@ -367,7 +370,7 @@ static void doubt(struct hf_ballot *ballot) {
         doubted(ballot->holds, HF_ENOMEM);
 }
 
-/* A master's client has lost a vote. */
+/* Called when a master's client has lost a vote. */
 static void lost(hf_client *client, size_t at, const hf_completion *completion) {
     HF_EACH(item, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, item);
@@ -389,7 +392,7 @@ static void lost(hf_client *client, size_t at, const hf_completion *completion) 
     }
 }
 
-/* Return the time, and note whether this thread, which was to be here then, stood still. */
+/* Return the time, and note whether this thread, which was meant to wake at `then`, stood still. */
 static int64_t look_at_clock(struct hf_quorum *quorum, int64_t then) {
     int64_t now = hf_now();
     if (now >= hf_after(then, STILL_MS))
@@ -444,7 +447,7 @@ void hf_votes_stand(struct hf_ballot *ballot, int64_t deadline) {
         plan_join(ballot);
 }
 
-/* Each hold has the deadline of its votes, whatever the majority has answered. */
+/* Set the hold's deadline by its votes, whatever the majority has answered. */
 static void lengthened(void *context, hf_status status) {
     (void)status;
     hf_votes_count(context, true);
@@ -463,9 +466,9 @@ bool hf_votes_nest(hf_op *op) {
     hold->ballot = outer->ballot;
     hold->beside = outer->beside;
     outer->beside = hold;
-    op->ballot = NULL; /* what was started has one, which goes; the op stays if it is confirmed */
+    op->ballot = NULL; /* a started op frees its ballot; the op stays while it is confirmed */
     hf_hold_grab(hold);
-    hf_op_finish_locked(op, HF_OK); /* which frees what was started, or may give the hold back */
+    hf_op_finish_locked(op, HF_OK); /* this frees a started op, or may give the hold back */
     if (hold->ballot != NULL)
         share_renewal(hold->ballot);
     if (hold->ballot != NULL && hf_after(now, lease_ms) > hf_votes_deadline(hold->ballot)) {
@@ -497,7 +500,8 @@ void hf_votes_due(hf_hold *hold, int64_t now) {
     hf_renewal_plan_locked(hold);
 }
 
-/* The last hold is gone, which was to keep them. */
+/* Keep the votes for the time that a nested hold is owed: the last hold, which was to keep them, is
+ * gone. */
 static void keep_owed(const struct hf_ballot *ballot, int64_t left_ms) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_hold *of = ballot->votes[i].hold;
@@ -528,15 +532,15 @@ void hf_votes_leave(hf_hold *hold, hf_parting how) {
     }
     ballot->holds->owed_until = hf_later(ballot->holds->owed_until, hold->owed_until);
     share_renewal(ballot);
-    if (ballot->doubts) { /* on behalf of that hold, which gets no answer now */
+    if (ballot->doubts) { /* the question was for that hold, which gets no answer now */
         ballot->doubts = false;
         doubt(ballot);
     }
 }
 
-/* The time for which each vote stands then, longer or shorter than now: no vote outlasts
- * the quarantine, even if it was renewed since the extension was found to be short enough; and no
- * vote is without an end (0), even if most have ended since. */
+/* Return the time for which each vote should stand, longer or shorter than now: at most the
+ * quarantine, even if the vote was renewed since the extension was found to be short enough; and
+ * never 0, which has no end, even if most votes have ended since. */
 static int64_t extended_ms(const struct hf_ballot *ballot, int64_t duration_ms) {
     int64_t most_ms = ballot->client->quorum->members->quarantine_ms;
     int64_t ms = hf_until(hf_after(hf_votes_deadline(ballot), duration_ms), hf_now());
@@ -555,8 +559,8 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
     bool owes = kind == HF_ROUND_KEEP && outer != NULL;
     if (owes)
         outer->owed_until = hf_later(outer->owed_until, hf_after(hf_now(), duration_ms));
-    /* Other holds nest in it, or it in another, and these have the votes; or a nested hold is
-     * kept. */
+    /* Other holds nest in it, or it nests in another, and those have the votes; or a nested hold
+     * must be kept. */
     if (owes || (kind == HF_ROUND_RELEASE && (outer != NULL || owed_ms > 0))) {
         hf_votes_leave(hold, HF_PARTING_BACK);
         told(context, HF_OK);
@@ -566,7 +570,7 @@ hf_status hf_votes_poll(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, 
         duration_ms = owed_ms;
     bool shared = outer != NULL && hf_after(hf_now(), duration_ms) < hf_votes_deadline(ballot);
     if (kind == HF_ROUND_REPLACE && (shared || duration_ms < owed_ms))
-        kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
+        kind = HF_ROUND_RENEW; /* it must not shorten the other holds */
     if (kind == HF_ROUND_EXTEND)
         duration_ms = extended_ms(ballot, duration_ms);
     hf_round *round = hf_round_new(hold, kind, ballot->office, told, context);
@@ -594,7 +598,8 @@ void hf_votes_count(const hf_hold *hold, bool lengthens) {
         refresh(hold->ballot, lengthens);
 }
 
-/* Have most masters kept their votes, or may they have? If fewer have, the keep failed. */
+/* Return whether most masters have kept their votes, or may have. If fewer have, the keep
+ * failed. */
 static bool is_kept_by_most(const struct hf_ballot *ballot) {
     size_t keep = 0;
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {

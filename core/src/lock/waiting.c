@@ -9,29 +9,29 @@
 #include "lock/undo.h"
 #include "protocol/errors.h"
 
-/* No waiter waits longer than this without asking again: a lost message or a lock
- * that never expires would otherwise hang it. */
+/* No waiter goes longer than this without asking again: otherwise a lost message, or a lock that
+ * never expires, would leave it hanging. */
 #define RECHECK_MS 3000
-/* And not longer than its own lease, or this. */
+/* A waiter with a short lease asks again after that lease, but not sooner than this. */
 #define RECHECK_MIN_MS 100
 #define RECHECK_OPS 50
-/* Where no grants arrive, the lock is asked for again after the first pause, up to the second. */
+/* Where no grants arrive, the lock is asked for again after a pause in these bounds. */
 #define POLL_MIN_MS 8
 #define POLL_MAX_MS 24
 
 /* A grant waits for the answer that it overtook for two round trips and this. */
 #define EARLY_MS 50
-/* How much later than here a place must end at least to be given up for it. */
+/* A place is given up only if it ends at least this much earlier there than here. */
 #define STEP_MS 1000
-/* No grant is so old, in us: the server's clock has stepped. */
+/* No grant is this old, in microseconds: the server's clock has stepped. */
 #define STEP_US INT64_C(1000000000000)
 
 #define QUEUE_AT(at) HF_OF(hf_queue, user, at)
 
 /* ----------------------------------------------------------------- Grants */
 
-/* It is granted. If the grant arrives too late, and is over already, or is from a server that
- * is no longer the master, the op goes back to its place under a new id. */
+/* Deliver a grant. If it arrives too late, and is over already, or is from a server that is no
+ * longer the master, the op goes back to its place under a new id. */
 static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     if (op->canceled) { /* its release is under way, and may be refused */
         op->hold->stray = true;
@@ -57,8 +57,9 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     hf_op_notify_locked(op);
 }
 
-/* A message may overtake the answer to an enqueue. Taken at once, its hold would have a copy under
- * way, and its release would bury the id, which slows the lock down for ten minutes. */
+/* Return whether a grant has overtaken the answer to an enqueue. If it were taken at once, its hold
+ * would have a copy under way, and its release would bury the id, which slows the lock down for ten
+ * minutes. */
 static bool comes_early(const hf_op *op) {
     return op->asking > op->joining && op->hold->out == (unsigned)op->asking && !op->canceled;
 }
@@ -69,11 +70,11 @@ static void deliver_early(hf_op *op) {
     deliver(op, fence, op->early.began_at, op->early.deadline, true);
 }
 
-/* ----------------------------------------------------------- Asking again */
+/* -------------------------------------------------------------- Re-checks */
 
-/* When to look after a lock next: its holder's TTL, spread by rank, within bounds.
- * The bound is a lease like its own, if that is short: the holder of a grant that was
- * made since, and died, has mostly asked for the same. */
+/* Return the pause before the next re-check of a lock: its holder's TTL, spread by rank, within
+ * bounds. If the op's lease is short, that lease is the bound: a holder that was granted the lock
+ * since, and died, has mostly asked for a similar lease. */
 static int64_t pause_after(const hf_op *op, int64_t ttl_ms, const hf_standing *mine) {
     int64_t lease_ms = op->hold->validity.lease_ms;
     if (ttl_ms == HF_TTL_MORE || HF_UNUSUAL("asks again at once"))
@@ -99,7 +100,7 @@ static void wait_on(hf_op *op, const hf_look *look, const hf_standing *mine) {
                            again ? 0 : hf_after(hf_now(), pause_after(op, look->ttl_ms, mine)));
 }
 
-/* Give up a useless place. A waiting thread asks for itself, or polls. */
+/* Give up a useless place. A waiting thread then asks for itself, or polls. */
 static void leave_place(hf_op *op) {
     if (hf_op_renew_id_locked(op) != HF_OK)
         return;
@@ -107,16 +108,17 @@ static void leave_place(hf_op *op) {
     hf_op_notify_locked(op);
 }
 
-/* Its place is over by the server's clock, which has stepped forward, and not here: each release
- * would skip it. */
+/* Return whether the op's place has ended by the server's clock, which has stepped forward, but not
+ * by ours: each release would skip it. */
 static bool is_outlived(const hf_op *op, const hf_look *look) {
     return op->timeout_ms > 0 && !op->busy && !op->canceled && op->score > 0 &&
            (look->server_us - op->score) / 1000 - op->hold->terms.ahead_ms > op->timeout_ms &&
            op->until > hf_after(hf_now(), STEP_MS);
 }
 
-/* It was in the queue, and no message came: the lock's end passed by itself; or its place was lost,
- * or the message of a result, and with it perhaps others'. Once for all ops that asked together. */
+/* Have the lock's other waiters ask again: the op was in the queue, and no message arrived. Either
+ * the lock ended by itself, or its place or the message of a result was lost, perhaps with those of
+ * others. Done once for all ops that asked together. */
 static void others_ask(const hf_op *op) {
     if (op->score > 0 && op->epoch == op->queue->channel->epoch)
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
@@ -132,14 +134,15 @@ static void take_outcome(hf_op *op, const hf_standing *mine) {
     }
 }
 
-/* Has the op asked for as long as a call may last? */
+/* Return whether the op has asked for as long as a call may last. */
 static bool is_late(const hf_op *op) {
     int64_t patience_ms = hf_op_client(op)->transport->connect_ms;
     return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
 }
 
-/* Its number is not the stored number, by which it must ask at once: under a new id, if the
- * server may know more of the old id than it answered. False: it asks no more. */
+/* Take the stored limit: the op's number differs from the stored number, with which it must ask at
+ * once, under a new id if the server may know more of the old id than it answered. False: the op
+ * asks no more. */
 static bool take_limit(hf_op *op, const hf_standing *mine) {
     if (op->canceled || op->busy)
         return false;
@@ -161,7 +164,7 @@ static void try_again(hf_op *op) {
         hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory"));
 }
 
-/* The id is dead: none of its copies is granted the lock any more. */
+/* Forget a dead id: none of its copies is granted the lock any more. */
 static void lose_id(hf_op *op) {
     op->hold->out = (unsigned)op->asking;
     if (op->tries)
@@ -170,7 +173,7 @@ static void lose_id(hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
-/* Its owner holds the lock shared, and asks for it exclusively. */
+/* Explain that the owner holds the lock shared, and asks for it exclusively. */
 static hf_status explain_deadlock(const hf_hold *hold) {
     HF_MARK("H19");
     bool heavier = hold->terms.mode == HF_MODE_SHARED;
@@ -194,9 +197,9 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     op->ttl_ms = look->ttl_ms;
     if (from != NULL && look->server_us > 0)
         hf_link_pair(from, sent_at, look->server_us);
-    /* The cause that took its place took other places, too. */
+    /* The cause of its lost place has cost other places, too. */
     if (mine->was_out && op->queue != NULL && hf_channel_works(op->queue->channel)) {
-        HF_MARK("H2"); /* if it does not work, all ask when it does */
+        HF_MARK("H2"); /* if the channel does not work, all ask when it does */
         hf_queue_recheck_locked(client, hold->names);
     }
     if (busy && look->ttl_ms == HF_TTL_NONE && hold->terms.heal_ms > 0)
@@ -205,7 +208,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_HELD:
         others_ask(op);
         hold->company = mine->company;
-        /* Less time than was asked for: a grant whose message has not arrived yet. */
+        /* With less time than was asked for, it is a grant whose message has not arrived yet. */
         deliver(op, mine->fence, sent_at,
                 hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms),
                 op->queue != NULL && mine->remaining_ms != hold->validity.lease_ms);
@@ -223,13 +226,13 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_LIMITED:
         if (!take_limit(op, mine) || op->queue == NULL)
             return;
-        if (op->tries) { /* here, because its id may be another one by now */
+        if (op->tries) { /* here, because its id may be a new one now */
             try_again(op);
             return;
         }
         break;
     case HF_STANDS_BUSY:
-        /* With more of the dead to skip it may be free: it is asked for again at once. */
+        /* With more gone waiters to skip the lock may be free: the op asks again at once. */
         if (op->queue == NULL || op->tries) {
             if (op->tries && (look->ttl_ms != HF_TTL_MORE || is_late(op)))
                 hf_op_finish_locked(op, HF_EBUSY);
@@ -251,12 +254,12 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     wait_on(op, look, mine); /* at once, if it left its place */
 }
 
-/* Could grants arrive on the channel, though none do now? */
+/* Return whether grants could arrive on the channel, although none do now. */
 static bool is_deaf(const hf_channel *channel) {
     return channel->link->mode != HF_POLLING && !hf_channel_works(channel);
 }
 
-/* May the queue ask for it? If grants arrive, a thread sends its own first
+/* Return whether the queue may ask for the op. If grants arrive, a thread sends its own first
  * request. */
 static bool may_ask(const hf_op *op) {
     return !op->canceled && !op->busy && !op->tries &&
@@ -269,20 +272,20 @@ static bool is_stale(const hf_op *op) {
 
 typedef struct recheck_task {
     hf_task task;
-    bool aside; /* not the queue's own question */
-    bool wait;  /* they are to have a place in the queue */
+    bool aside; /* not the queue's own request */
+    bool wait;  /* the ops must get a place in the queue */
     hf_way way;
     size_t count;
     char ids[][HF_ID_LENGTH + 1];
 } recheck_task;
 
-/* NULL: it is over. */
+/* Return one of the ops. NULL: it has ended. */
 static hf_op *find_op(const recheck_task *mine, size_t at) {
     return hf_op_find_locked(hf_task_client(&mine->task), mine->ids[at]);
 }
 
-/* Would the op be refused each time, for the reason in this thread's message: for a permission,
- * or because the record of its call is of another type? */
+/* Return whether the op would be refused each time, for the reason in this thread's message: a
+ * permission, or a record of another type. */
 static bool is_refused(const hf_op *op, hf_status status) {
     const char *message = hf_error_message();
     return status == HF_ESERVER &&
@@ -290,8 +293,8 @@ static bool is_refused(const hf_op *op, hf_status status) {
             (op->hold->once != NULL && strstr(message, "WRONGTYPE") != NULL));
 }
 
-/* The server did not answer it, for the reason in this thread's message: it asks again; or its
- * caller learns why it cannot. */
+/* Take a request without an answer, for the reason in this thread's message: the op asks again, or
+ * its caller learns why it cannot. */
 static void recheck_failed(hf_op *op, hf_status status) {
     bool never = op->score == 0; /* it never got a place */
     if (op->canceled || op->busy || !(never || is_refused(op, status))) {
@@ -302,7 +305,7 @@ static void recheck_failed(hf_op *op, hf_status status) {
     hf_op_fail_locked(op, status);
 }
 
-/* Set when the queue asks next, if no answer has set it. */
+/* Plan the queue's next request, if no answer has. */
 static void plan_queue(hf_queue *queue, hf_status status) {
     HF_EACH(at, &queue->ops)
     if (is_stale(HF_OP_AT(at))) {
@@ -312,13 +315,13 @@ static void plan_queue(hf_queue *queue, hf_status status) {
     }
     if (queue->timer.place != 0)
         return;
-    /* The op that asked is done; where no grants arrive, the next asks soon. */
+    /* The op that asked is done; where no grants arrive, the next op asks soon. */
     int64_t ms =
         hf_channel_works(queue->channel) ? RECHECK_MS : hf_jitter(POLL_MIN_MS, POLL_MAX_MS);
     hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
 }
 
-/* The op's part in the question. */
+/* Return the op's part of the request. */
 static hf_ask ask_of(const hf_op *op, bool wait) {
     hf_ask ask = hf_op_ask(op);
     if (!wait)
@@ -332,12 +335,13 @@ static hf_answer_kind read_standings(const recheck_task *mine, const redisReply 
     if (mine->way != HF_BY_ACQUIRE)
         return op != NULL ? hf_way_reply(mine->way, op->hold, mine->wait || op->hold->out > 0,
                                          reply, look, standings)
-                          : HF_ANSWER_ASK; /* it is over */
+                          : HF_ANSWER_ASK; /* it has ended */
     return hf_reply_acquire(reply, look, standings, mine->count) ? HF_ANSWER_GOOD
                                                                  : HF_ANSWER_NONSENSE;
 }
 
-/* The cheap request did nothing: send the general one. False: no op is left to ask for. */
+/* Send the general request after a cheaper one that did nothing. False: no op is left to ask
+ * for. */
 static bool ask_in_general(recheck_task *mine) {
     hf_op *op = find_op(mine, 0);
     if (op == NULL || op->canceled || op->queue == NULL)
@@ -351,8 +355,8 @@ static bool ask_in_general(recheck_task *mine) {
     return true;
 }
 
-/* A request is over for all ops that it asked for. A copy that has no answer may still arrive,
- * and the answer may have reported places that are gone. */
+/* Note the end of a request for all its ops. A copy without an answer may still arrive, and its
+ * answer may have reported places that are gone. */
 static void hear_all(const recheck_task *mine) {
     bool doubtful = mine->task.course.doubtful;
     for (size_t i = 0; i < mine->count; i++) {
@@ -366,8 +370,8 @@ static void hear_all(const recheck_task *mine) {
     hf_queue_recheck_locked(hf_task_client(&mine->task), mine->task.names);
 }
 
-/* Sent after its end it could be granted a lock that no caller wants, if the server has lost the
- * dead id. */
+/* Return whether all its ops have ended. If the request were sent after that, it could be granted a
+ * lock that no caller wants, should the server have lost the dead id. */
 static bool recheck_over(const hf_task *task) {
     const recheck_task *mine = HF_OF(const recheck_task, task, task);
     for (size_t i = 0; i < mine->count; i++)
@@ -416,7 +420,7 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hf_error error = *hf_error_last();
     for (size_t i = 0; i < mine->count; i++) {
         if (status != HF_OK)
-            hf_error_set(&error); /* another op may have its own */
+            hf_error_set(&error); /* another op may have set its own */
         hear(mine, i, status, &look, kind == HF_ANSWER_GOOD ? &standings[i] : NULL);
     }
     queue = hf_queue_find_locked(client, task->names);
@@ -426,8 +430,8 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         plan_queue(queue, status);
 }
 
-/* What has no place yet is asked for until its time is up; the others ask again soon. What only
- * tries has no time but its own. */
+/* Return when the request gives up. An op without a place asks until its time is up; the others ask
+ * again soon. An op that only tries has its own time only. */
 static int64_t give_up_at(hf_op *const *ops, size_t count) {
     if (ops[0]->tries)
         return hf_op_deadline(ops[0]);
@@ -439,7 +443,7 @@ static int64_t give_up_at(hf_op *const *ops, size_t count) {
     return latest;
 }
 
-/* False: no memory. */
+/* Send a request for the ops. False: no memory. */
 static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait, bool aside) {
     hf_client *client = queue->client;
     recheck_task *mine;
@@ -473,8 +477,8 @@ bool hf_op_try_locked(hf_op *op, bool only) {
     return recheck(op->queue, &op, 1, false, true);
 }
 
-/* Choose the ops that have not asked under this subscription, some at a time; if
- * all have, the oldest, which stands for the rest. */
+/* Choose the ops that have not asked under this subscription, up to RECHECK_OPS; if all have, the
+ * oldest, which stands for the rest. */
 static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     size_t count = 0;
     HF_EACH(at, &queue->ops)
@@ -492,11 +496,11 @@ static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     return 0;
 }
 
-/* Grants that have waited long enough for an answer: its connection may be dead. False: the queue
- * is gone, because it has no waiter left. */
+/* Deliver the grants that have waited long enough for an answer, whose connection may be dead.
+ * False: the queue is gone, because it has no waiter left. */
 static bool deliver_overdue(hf_queue *queue, int64_t now) {
     bool asking = queue->asking;
-    queue->asking = true; /* so that it stays until the end of this */
+    queue->asking = true; /* so that the queue stays until the end of this function */
     HF_EACH(at, &queue->ops) {
         hf_op *op = HF_OP_AT(at);
         if (op->early.fence == 0)
@@ -505,7 +509,7 @@ static bool deliver_overdue(hf_queue *queue, int64_t now) {
             deliver_early(op);
             continue;
         }
-        if (now >= op->early.until) { /* the answer may just be here: read it first */
+        if (now >= op->early.until) { /* the answer may have just arrived: read it first */
             op->early.late = true;
             op->early.until = hf_after(now, 1);
         }
@@ -526,13 +530,13 @@ void hf_waiting_ask(hf_timer *timer, int64_t now) {
     bool polling = queue->channel->link->mode == HF_POLLING, deaf = is_deaf(queue->channel);
     if (queue->asking)
         return;
-    if (deaf && now < hf_channel_patience(queue->channel)) { /* it is looked at when that works */
+    if (deaf && now < hf_channel_patience(queue->channel)) { /* it asks when the channel works */
         hf_queue_ask_by_locked(queue, hf_channel_patience(queue->channel));
         return;
     }
     if (deaf)
         HF_MARK("H43");
-    HF_EACH(at, &queue->ops) /* where no grants arrive, each would be skipped */
+    HF_EACH(at, &queue->ops) /* where no grants arrive, each place would be skipped */
     if (polling && HF_OP_AT(at)->score > 0 && may_ask(HF_OP_AT(at)))
         leave_place(HF_OP_AT(at));
     if (polling)
@@ -571,14 +575,14 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
         return;
     }
-    /* Not requested just now, and perhaps long in a buffer: it began at the
-     * receipt or, by the server's own clock since some request of ours was
-     * sent, before; whichever is earlier. */
+    /* The grant was not requested just now, and may have been in a buffer for long: it began when
+     * it was received, or earlier, by the server's own clock since one of our requests was sent;
+     * the earlier of the two counts. */
     if (link->pair_sent + gap_us * 1000 < start) {
         HF_MARK("C4");
         start = link->pair_sent + gap_us * 1000;
     }
-    int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of it, in ns */
+    int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of the gap, in ns */
     int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
     op->early.fence = grant->fence;
     op->early.began_at = start;
@@ -597,13 +601,14 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     hf_queue_ask_by_locked(op->queue, op->early.until);
 }
 
-/* Let all waiters of the lock ask for the result: they have left the queue with that id. */
+/* Let all waiters of the lock ask for the result: they have left the queue together with that
+ * id. */
 static void finished(hf_links *links, const char *id) {
     hf_client *client = HF_OF(hf_client, links, links);
     const hf_op *op = hf_op_find_locked(client, id);
     if (op != NULL)
         hf_queue_recheck_locked(client, op->hold->names);
-    else /* it no longer waits, and its lock is not known */
+    else /* the op no longer waits, and its lock is not known */
         hf_queue_recheck_all_locked(client);
 }
 
@@ -616,8 +621,8 @@ static void changed(hf_links *links, hf_channel *channel) {
     }
 }
 
-/* An op that was never answered does not wait for a server for ever. The queue asks for the others,
- * also where no subscription can be made. */
+/* End the ops that were never answered: they do not wait for a server forever. The queue asks for
+ * the others, also where no subscription can be made. */
 static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopeless) {
     int64_t patience_ms = links->transport->connect_ms;
     HF_EACH(at, &channel->users)
@@ -663,7 +668,7 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
     for (hf_op *next; op != NULL; op = next) {
         next = hf_op_each_locked(client, op);
         hf_ask ask = hf_op_ask(op);
-        /* Without memory the place is skipped, because no thread listens. */
+        /* Without memory the place stays, and is skipped, because no thread listens. */
         hf_task *task = hf_task_new(sizeof *task, NULL, NULL, NULL);
         if (task != NULL) {
             hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence,

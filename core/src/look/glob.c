@@ -4,8 +4,8 @@ typedef struct span {
     const unsigned char *at, *end;
 } span;
 
-/* Take one class in brackets off the pattern, which is behind its bracket: is the byte in it? One
- * without an end goes on to the end of the pattern. */
+/* Take one class in brackets off the pattern, which begins after the bracket; return whether the
+ * byte is in it. A class without an end reaches to the end of the pattern. */
 static bool in_class(span *pattern, unsigned char byte) {
     bool inverted = pattern->at < pattern->end && *pattern->at == '^', found = false;
     for (pattern->at += inverted; pattern->at < pattern->end && *pattern->at != ']';) {
@@ -22,7 +22,7 @@ static bool in_class(span *pattern, unsigned char byte) {
     return found != inverted;
 }
 
-/* Take the part for one byte off the pattern: does it match this byte? */
+/* Take the part for one byte off the pattern; return whether it matches this byte. */
 static bool is_byte(span *pattern, unsigned char byte) {
     unsigned char what = *pattern->at++;
     if (what == '?')
@@ -37,8 +37,8 @@ static bool is_byte(span *pattern, unsigned char byte) {
 bool hf_glob(const char *pattern, size_t pattern_length, const char *text, size_t length) {
     span rest = {(const unsigned char *)pattern, (const unsigned char *)pattern + pattern_length};
     const unsigned char *at = (const unsigned char *)text, *end = at + length;
-    /* Behind the last star, and the byte up to which it reaches: only the last one needs to be
-     * tried again. */
+    /* The pattern after the last star, and the byte up to which that star reaches: only the last
+     * star needs to be tried again. */
     const unsigned char *star = NULL, *reached = NULL;
     while (at < end || rest.at < rest.end) {
         if (rest.at < rest.end && *rest.at == '*') {

@@ -1,4 +1,4 @@
-/* One lock: its holders and waiters; and the removal of a hold from outside. */
+/* One lock: its holders and waiters; and the removal of a hold by an operator. */
 #include <string.h>
 
 #include "lock/lock.h"
@@ -68,7 +68,7 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
     return status;
 }
 
-/* The votes of one ballot have ids that end alike. */
+/* Return whether two masters have votes of one ballot: such ids have the same end. */
 static bool is_vote_with(const looks *of, size_t at, size_t other) {
     const char *id = of->found[at].first.id, *theirs = of->found[other].first.id;
     if (of->replies[at] == NULL || of->replies[other] == NULL || !of->found[at].held ||
@@ -79,7 +79,7 @@ static bool is_vote_with(const looks *of, size_t at, size_t other) {
            memcmp(id + HF_ID_LENGTH / 2, theirs + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2) == 0;
 }
 
-/* Count the masters that agree with that master: on the holder, or that the lock is free. */
+/* Count the masters that agree with that master: about the holder, or that the lock is free. */
 static size_t count_like(const looks *of, size_t at) {
     size_t count = 0;
     for (size_t i = 0; i < of->masters; i++)
@@ -90,7 +90,8 @@ static size_t count_like(const looks *of, size_t at) {
     return count;
 }
 
-/* The first master that agrees with most of them; or, of these, the master where clients wait. */
+/* Return the first master that agrees with most of them; or, among these, one where clients
+ * wait. */
 static size_t find_view(const looks *of) {
     size_t best = of->masters, most = 0;
     for (size_t i = 0; i < of->masters; i++) {
@@ -116,8 +117,8 @@ static hf_status inspect_masters(hf_lock *lock, int64_t first, int64_t most, hf_
     return hf_view_new(lock->names, reply, view);
 }
 
-/* Release each vote of the hold that this master has, and bury it, so that its client joins
- * nowhere again. Answers how many masters did. */
+/* Release each vote of the hold that this master has, and bury it, so that its client does not get
+ * the vote again. Returns how many masters answered. */
 static size_t break_like(const hf_lock *lock, const looks *of, size_t named, hf_gathering *heard) {
     size_t broken = 0;
     heard->needs_all = true;
@@ -214,7 +215,7 @@ static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, b
         return hf_unexpected("break");
     if (outcome != HF_RELEASE_NOT_HELD)
         return HF_OK;
-    /* If an earlier copy broke it, the retry found the other holders. */
+    /* If an earlier copy broke the hold, the retry found the other holders. */
     if (doubtful)
         return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now only others hold lock %s",
                        hf_names_quoted(lock->names));

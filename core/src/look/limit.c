@@ -1,4 +1,4 @@
-/* A limit that is stored with a name. */
+/* The limit that is stored with a name. */
 #include "lock/lock.h"
 #include "lock/quorum.h"
 #include "look/node.h"
@@ -18,7 +18,8 @@ static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_m
     return lock->client->quorum != NULL ? hf_quorum_refuse("limits that are stored") : HF_OK;
 }
 
-/* reached: -1, WAIT was refused, for the reason in this thread's message. */
+/* Explain that too few replicas have the limit. reached: -1, WAIT was refused, for the reason in
+ * this thread's message. */
 static hf_status explain_unreplicated(const hf_lock *lock, int64_t reached) {
     const char *name = hf_names_quoted(lock->names);
     if (reached < 0)
@@ -46,7 +47,8 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     request.replicas = lock->terms.replicas;
     request.replica_ms = lock->terms.replica_ms;
     status = hf_client_call(lock->client, &request, &answer);
-    if (status == HF_EUNKNOWN) /* a later call is the last, whenever a copy of this one arrives */
+    if (status == HF_EUNKNOWN) /* a later call must be the last, whenever a copy of this one
+                                * arrives */
         hf_node_bury(lock->client, lock->names, id);
     if (status != HF_OK)
         return status;
@@ -58,7 +60,7 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
         *permits_was = was[0];
     if (per_ms_was != NULL)
         *per_ms_was = was[1];
-    hf_node_kick(lock->client, lock->names); /* waiters by another number learn of it */
+    hf_node_kick(lock->client, lock->names); /* waiters with another number ask again */
     return answer.replicas < lock->terms.replicas ? explain_unreplicated(lock, answer.replicas)
                                                   : HF_OK;
 }

@@ -1,12 +1,12 @@
 /*
- * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
- * side by side: over hashes, which may be locks, and over queues, which also reveal a lock
- * that is free, or that another library holds; and if asked for, one over the records of calls. A
- * limit that is stored is a hash, which the first scan finds, unless a pattern hides its key.
- * The locks of a page are inspected in one write.
+ * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans run
+ * side by side: over hashes, which may be locks, and over queues, which also reveal a lock that is
+ * free, or that another library holds; and, on request, one over the records of calls. A stored
+ * limit is a hash, which the first scan finds, unless a pattern hides its key. The locks of a page
+ * are inspected in one write.
  *
- * A key is on one node at a time, but its slot may move from a node that has not been walked
- * to one that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
+ * A key is on one node at a time, but its slot may move from a node that has not been walked to a
+ * node that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
  * would have had to move twice.
  */
 #include <stdlib.h>
@@ -20,10 +20,10 @@
 #include "look/wire.h"
 #include "net/map.h"
 
-#define PAGE 100 /* keys that one SCAN looks at */
-/* How many locks are inspected in one write, during which others wait for the server. */
+#define PAGE 100 /* the number of keys that one SCAN looks at */
+/* How many locks are inspected in one write, while other clients wait for the server. */
 #define BATCH HF_NODE_MOST
-#define SCAN_COST 3 /* it takes the server as long as that many looks at a lock */
+#define SCAN_COST 3 /* one SCAN takes the server as long as this many looks at a lock */
 #define SLEEP_MS 50 /* how often a language looks for signals */
 
 typedef enum { LOCKS, QUEUES, RECORDS, LIMITS, SCANS } scan;
@@ -32,41 +32,43 @@ typedef enum { LOCKS, QUEUES, RECORDS, LIMITS, SCANS } scan;
 typedef struct suspect {
     hf_item item;
     hf_names *names;
-    scan kind; /* which has found it */
+    scan kind; /* the scan that found it */
 } suspect;
 
-/* A node of this pass. */
+/* A node in this pass. */
 typedef struct place {
-    bool walked, failed; /* failed: not all of it */
+    bool walked, failed; /* failed: it was not walked to its end */
     unsigned version;    /* of the node that was walked */
     int64_t keys;
-    bool known; /* are these? */
+    bool known; /* `keys` is known */
     bool moving;
     uint64_t slots;
 } place;
 
 struct hf_locks {
     hf_client *opener;      /* with a reference */
-    hf_client *client;      /* whose servers are walked: its own, or one of its masters' */
-    pthread_mutex_t mutex;  /* of `client` and all below: a language may be careless */
-    bool records;           /* list them, too */
-    int64_t rate, ready_at; /* looks a second, or HF_NEVER; when the next may be sent */
+    hf_client *client;      /* the client whose servers are walked: its own, or one of its
+                             * masters' */
+    pthread_mutex_t mutex;  /* guards `client` and all members below: a binding may call from two
+                             * threads */
+    bool records;           /* list records, too */
+    int64_t rate, ready_at; /* looks per second, or HF_NEVER; when the next may be sent */
     size_t place_count;
     place *places;
     int passes, node;                    /* the node that is being walked, or -1 */
-    char cursors[SCANS][HF_CURSOR_SIZE]; /* "": over */
+    char cursors[SCANS][HF_CURSOR_SIZE]; /* "": the scan has ended */
     hf_list suspects;
     hf_view *found[BATCH];
     size_t found_count, found_at;
     hf_set *told;
     int64_t seen, total, told_count, refused;
     int64_t node_seen,
-        surveyed; /* of this node; how many nodes have reported their number of keys */
+        surveyed; /* keys seen on this node; how many nodes have reported their number of keys */
     int64_t commands, trips, answer_us;
     bool unknown_total, over;
-    pthread_mutex_t telling; /* of `progress`, after the last step; it is taken within `mutex` */
+    pthread_mutex_t telling; /* guards `progress` after the last step; it is taken within `mutex` */
     hf_progress progress;
-    hf_status trouble; /* with which node, to be reported next */
+    hf_status trouble; /* a node's failure, to be reported next */
     hf_error why;
     size_t pattern_length;
     char pattern[];
@@ -74,10 +76,10 @@ struct hf_locks {
 
 /* ------------------------------------------------------------------ Pace */
 
-/* Wait until that many looks may be sent. */
+/* Wait until `looks` looks may be sent. */
 static hf_status pace(hf_locks *locks, size_t looks) {
     int64_t now = hf_now();
-    do { /* once in any case, for signals */
+    do { /* at least once, for signals */
         int64_t ms = hf_until(locks->ready_at, now);
         hf_status status = hf_client_sleep(locks->opener, ms < SLEEP_MS ? ms : SLEEP_MS, false);
         if (status != HF_OK)
@@ -91,14 +93,14 @@ static hf_status pace(hf_locks *locks, size_t looks) {
     return HF_OK;
 }
 
-/* Count commands that are answered. */
+/* Count commands that were answered. */
 static void count_trip(hf_locks *locks, size_t commands, int64_t sent_at) {
     locks->commands += (int64_t)commands;
     locks->trips++;
     locks->answer_us += (hf_now() - sent_at) / 1000;
 }
 
-/* One write to the node that is being walked. Frees the requests. */
+/* Send one write to the node that is being walked. Frees the requests. */
 static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t count, size_t cost,
                      redisReply **replies) {
     hf_status status = pace(locks, cost);
@@ -114,7 +116,7 @@ static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t cou
 
 /* ------------------------------------------------------------- The nodes */
 
-/* How many keys it has, and which slots. */
+/* Ask a node for its number of keys, and its slots. */
 static hf_status survey(hf_locks *locks, int node, place *told) {
     hf_request requests[2];
     redisReply *replies[2];
@@ -129,7 +131,7 @@ static hf_status survey(hf_locks *locks, int node, place *told) {
     told->known = replies[0]->type == REDIS_REPLY_INTEGER && replies[0]->integer >= 0;
     told->keys = told->known ? replies[0]->integer : 0;
     if (count == 2 && !hf_reply_slots(replies[1], &told->slots, &told->moving))
-        told->moving = true; /* for all that we know */
+        told->moving = true; /* not known: assume that a slot is moving */
     hf_replies_free(replies, count);
     return HF_OK;
 }
@@ -143,14 +145,14 @@ static size_t count_nodes(const hf_locks *locks) {
     return count < locks->place_count ? count : locks->place_count;
 }
 
-/* Errors of one node do not end the walk: a node that does not answer is reported when it is
- * walked. */
+/* Return whether the status concerns one node: it does not end the walk, and a node that does not
+ * answer is reported when it is walked. */
 static bool is_nodes(hf_status status) {
     return status == HF_ECONNECT || status == HF_ESERVER || status == HF_EAUTH ||
            status == HF_EPROTOCOL || status == HF_EUNSUPPORTED;
 }
 
-/* HF_OK, or why the walk cannot go on, and is over. */
+/* Look for the nodes. Returns HF_OK, or the reason why the walk has ended. */
 static hf_status refresh(hf_locks *locks) {
     hf_status status = hf_discovery_refresh(locks->client->transport->discovery,
                                             hf_client_patience(locks->client));
@@ -163,7 +165,7 @@ static hf_status ping(hf_client *master, hf_request *request, redisReply **reply
     return hf_node_ask(master, 0, NULL, &(const hf_words){1, {"PING"}}, reply);
 }
 
-/* The client of one master: of several, the first that answers. */
+/* Return the client of one master: among several, of the first that answers. */
 static hf_client *choose_master(hf_client *client) {
     hf_gathering *of = client->quorum != NULL ? hf_gathering_new(client, ping) : NULL;
     if (of == NULL)
@@ -231,7 +233,7 @@ static bool is_due(const hf_locks *locks, size_t node) {
              at->version == hf_discovery_version(locks->client->transport->discovery, (int)node));
 }
 
-/* -1: all are walked. */
+/* Return the next node to walk; -1: all are walked. */
 static int next_node(const hf_locks *locks) {
     for (size_t i = 0; i < count_nodes(locks); i++)
         if (is_due(locks, i))
@@ -239,7 +241,7 @@ static int next_node(const hf_locks *locks) {
     return -1;
 }
 
-/* Has a slot got another node since the pass began, or is it being moved? */
+/* Find out whether a slot has another node than at the beginning of the pass, or is being moved. */
 static hf_status find_moves(hf_locks *locks, bool *moved) {
     *moved = false;
     for (size_t i = 0; i < count_nodes(locks); i++) {
@@ -263,7 +265,7 @@ static hf_status end_pass(hf_locks *locks) {
     }
     hf_status status = refresh(locks);
     if (status != HF_OK || next_node(locks) >= 0)
-        return status; /* one that serves only now is part of this pass */
+        return status; /* a node that began to serve meanwhile is part of this pass */
     status = find_moves(locks, &moved);
     if (status == HF_OK && moved)
         return begin_pass(locks);
@@ -279,8 +281,8 @@ static void drop_suspect(hf_locks *locks) {
     free(first);
 }
 
-/* The lock whose companion that key is: its queue (letter q), record (r) or limit (f). HF_EINVAL,
- * without a message: it is no lock's. */
+/* Return the lock whose companion that key is: its queue (letter q), record (r) or limit (f).
+ * HF_EINVAL, without a message: it belongs to no lock. */
 static hf_status names_of(const char *key, size_t length, char letter, hf_names **names_out) {
     const char end[] = {':', 'h', 'f', '1', ':', letter};
     const char *close = length > 0 && *key == '{' ? memchr(key, '}', length) : NULL;
@@ -308,7 +310,7 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
         status = names_of(key, length, letters[kind], &names);
     }
     if (status == HF_EINVAL)
-        return HF_OK; /* it cannot be locked */
+        return HF_OK; /* no lock can have this name */
     if (status != HF_OK)
         return status;
     bool wanted = !hf_set_has(locks->told, names->data, names->length) &&
@@ -325,8 +327,8 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
     return HF_OK;
 }
 
-/* The error that SCAN was answered with, with the message that the script of permissions would
- * make, which does not know SCAN. */
+/* Return the error of SCAN, with the message that the permissions script would make, which does not
+ * check SCAN. */
 static hf_status refused_scan(hf_locks *locks, const redisReply *reply) {
     char shown[300];
     hf_status status;
@@ -357,7 +359,7 @@ static hf_status read_page(hf_locks *locks, scan kind, const redisReply *reply) 
     return HF_OK;
 }
 
-/* The next page of each scan, in one write. */
+/* Read the next page of each scan, in one write. */
 static hf_status turn_page(hf_locks *locks) {
     hf_request requests[SCANS];
     redisReply *replies[SCANS];
@@ -382,7 +384,7 @@ static hf_status turn_page(hf_locks *locks) {
     hf_status status = ask(locks, locks->node, requests, count, SCAN_COST * count, replies);
     if (status != HF_OK)
         return status;
-    /* A cursor counts on the server that gave it. */
+    /* A cursor is valid only on the server that gave it. */
     if (hf_discovery_version(locks->client->transport->discovery, locks->node) !=
         locks->places[locks->node].version)
         rewind_node(locks);
@@ -395,14 +397,14 @@ static hf_status turn_page(hf_locks *locks) {
 
 /* ----------------------------------------------------------------- Looks */
 
-/* Is it a lock? A key of another type or form is one if an acquire of ours waits for it, or if it
- * is one of Redisson's or a damaged one of ours. */
+/* Return whether the key is a lock. A key of another type or form is a lock if an acquire of ours
+ * waits for it, or if it is one of Redisson's or a damaged one of ours. */
 static bool is_lock(const hf_found *found, const suspect *one) {
     return (found->held && !found->plain) || found->waiters > 0 || found->permits > 0 ||
-           (found->moving && one->kind != LOCKS); /* then that key could not be seen */
+           (found->moving && one->kind != LOCKS); /* then that key could not be read */
 }
 
-/* Takes the reply over. */
+/* Take one answer. Takes the reply over. */
 static hf_status look(hf_locks *locks, const suspect *one, redisReply *reply) {
     hf_view *view;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -461,7 +463,7 @@ static hf_status look_at_suspects(hf_locks *locks) {
 
 /* -------------------------------------------------------------- The walk */
 
-/* What is left of this node is not listed. */
+/* Skip the rest of this node, which is then not listed. */
 static hf_status skip_node(hf_locks *locks, hf_status status) {
     char shown[128];
     hf_discovery_show(locks->client->transport->discovery, locks->node, shown, sizeof shown);
@@ -472,14 +474,14 @@ static hf_status skip_node(hf_locks *locks, hf_status status) {
     return hf_fail(status, "not all locks of %.120s are listed: %.250s", shown, hf_error_message());
 }
 
-/* next: the node to begin with, if none is being walked. */
+/* Do one piece of work. next: the node to begin with, if none is being walked. */
 static hf_status work(hf_locks *locks, int next) {
     if (locks->node < 0)
         return begin_node(locks, next);
     return locks->suspects.first != NULL ? look_at_suspects(locks) : turn_page(locks);
 }
 
-/* One step towards the next lock. */
+/* Take one step towards the next lock. */
 static hf_status step(hf_locks *locks) {
     hf_status trouble = locks->trouble;
     locks->trouble = HF_OK;
@@ -497,10 +499,10 @@ static hf_status step(hf_locks *locks) {
         return status;
     bool serves = is_serving(locks, (size_t)locks->node);
     status = skip_node(locks, status);
-    return serves ? status : HF_OK; /* whoever serves its slots now is walked, too */
+    return serves ? status : HF_OK; /* the nodes that serve its slots now are walked, too */
 }
 
-/* Assume that the nodes that have not reported yet are like the others. */
+/* Estimate the number of keys: nodes that have not reported yet are taken to be like the others. */
 static int64_t expected_keys(const hf_locks *locks) {
     int64_t due = 0;
     for (size_t i = 0; !locks->over && i < count_nodes(locks); i++)
@@ -508,7 +510,8 @@ static int64_t expected_keys(const hf_locks *locks) {
     return locks->total + due * (locks->total / locks->surveyed);
 }
 
-/* For hf_locks_progress(), which waits for no step: a signal handler calls it within one. */
+/* Note the progress for hf_locks_progress(), which waits for no step: a signal handler may call it
+ * during one. */
 static void note_progress(hf_locks *locks) {
     int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
     hf_progress progress = {
@@ -535,7 +538,7 @@ static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_o
     }
     if (locks->found_at == locks->found_count)
         return status;
-    if (is_nodes(status)) { /* after what was found before it */
+    if (is_nodes(status)) { /* reported after the locks found before it */
         locks->trouble = status;
         locks->why = *hf_error_last();
     }
@@ -554,7 +557,7 @@ hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out)
     if (locks == NULL || view_out == NULL || (info != NULL && info->size < sizeof info->size))
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_lock_info.size is not set");
     if (hf_client_inherited(locks->opener))
-        return hf_client_check(locks->opener); /* another thread may have had the mutex */
+        return hf_client_check(locks->opener); /* another thread may have held the mutex */
     HF_HOLDING(&locks->mutex);
     return find_next(locks, info, view_out);
 }

@@ -18,7 +18,7 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *
         hf_connection *connection;
         status = hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
         if (status != HF_OK)
-            continue; /* perhaps a connection that is open will be free */
+            continue; /* an open connection may be free next time */
         int64_t patience = hf_after(now, transport->command_ms);
         status = hf_connection_ask(connection, hf_earlier(patience, deadline), 1, words, reply_out);
         if (shown != NULL)
@@ -39,7 +39,7 @@ hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_
     hf_request_inspect(&request, names, skip, most, whole);
     hf_status status = hf_client_call(client, &request, &answer);
     *reply_out = answer.reply;
-    return status == HF_EUNKNOWN ? HF_ECONNECT : status; /* it changes nothing */
+    return status == HF_EUNKNOWN ? HF_ECONNECT : status; /* an inspect changes nothing */
 }
 
 hf_status hf_node_new_id(hf_client *client, char *id) {
@@ -67,10 +67,10 @@ int hf_node_next(hf_transport *transport, int node) {
         node++;
     if (node < count)
         return node;
-    return first == 0 ? hf_discovery_node(discovery, 0) : -1; /* no map yet */
+    return first == 0 ? hf_discovery_node(discovery, 0) : -1; /* there is no map yet */
 }
 
-/* What to do after an answer that is an error; HF_AFTER_FAIL: nothing. */
+/* Return the next step after an answer; HF_AFTER_FAIL: none, or the answer is no error. */
 static hf_after_error after_reply(hf_transport *transport, int node, const redisReply *reply,
                                   hf_status *status) {
     char shown[HF_SHOWN_MAX];

@@ -15,7 +15,7 @@ typedef struct member {
 } member;
 
 struct hf_set {
-    uint64_t seed; /* so that no user can choose strings that meet in one place */
+    uint64_t seed; /* so that no user can choose strings with one hash */
     hf_index members;
 };
 

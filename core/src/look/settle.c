@@ -1,11 +1,11 @@
-/* The record of a call that is made once: looked at, and settled by hand. */
+/* The record of a call that is made once: read, and settled by hand. */
 #include "lock/lock.h"
 #include "lock/outcome.h"
 #include "lock/quorum.h"
 #include "look/node.h"
 #include "look/wire.h"
 
-/* Ask for the record, which the handle then has. */
+/* Read the record into the handle. */
 static hf_status look(const hf_lock *lock, hf_hold *hold) {
     redisReply *reply;
     hf_found found;

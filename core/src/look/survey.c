@@ -1,4 +1,4 @@
-/* What a client's servers are like: do they answer, and do their settings suit locks? */
+/* A client's servers: whether they answer, and whether their settings suit locks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,14 +6,14 @@
 #include "lock/quorum.h"
 #include "look/node.h"
 
-/* How much the server's clock and ours may differ before a finding reports it. */
+/* The largest difference between the server's clock and ours without a finding. */
 #define CLOCK_US INT64_C(1000000)
-/* A part of a limit that is worth a warning, in percent. */
+/* The part of a limit that is worth a warning, in percent. */
 #define NEARLY 90
 
 /* ------------------------------------------------------------------ Ping */
 
-/* An answer of the server's, or the status of its error. */
+/* Return an answer of the server, or the status of its error. */
 static hf_status ask(hf_client *client, int node, char *shown, const hf_words *words,
                      redisReply **reply) {
     hf_status status = hf_node_ask(client, node, shown, words, reply);
@@ -25,7 +25,7 @@ static hf_status ask(hf_client *client, int node, char *shown, const hf_words *w
     return status != HF_OK ? status : HF_ESERVER;
 }
 
-/* The user may not use that command, or the service does not have it. */
+/* Return whether the user may not use the command, or the service lacks it. */
 static bool refused(hf_status status) {
     return status == HF_ESERVER && (hf_error_permission(hf_error_message()) ||
                                     strstr(hf_error_message(), "unknown command") != NULL);
@@ -60,7 +60,7 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
 typedef struct survey {
     hf_client *client;
     hf_members *members; /* of a quorum; or NULL */
-    size_t member;       /* which of them */
+    size_t member;       /* its index in members */
     int node;
     char server[HF_SHOWN_MAX];
     redisReply *info;
@@ -80,7 +80,7 @@ find(survey *of, int32_t level, const char *subject, const char *format, ...) {
     vsnprintf(one->text, sizeof one->text, format, arguments);
     va_end(arguments);
     for (char *c = one->text; *c != '\0'; c++)
-        if (*c < 0x20 || *c > 0x7e) /* parts of it are the server's */
+        if (*c < 0x20 || *c > 0x7e) /* parts of the text come from the server */
             *c = '?';
 }
 
@@ -93,7 +93,7 @@ static int64_t number_of(const survey *of, const char *name) {
     return strtoll(field(of, name, value), NULL, 10);
 }
 
-/* A setting; empty: the user may not ask, or the service has no CONFIG. */
+/* Return a setting; empty: the user may not ask, or the service has no CONFIG. */
 static const char *setting(survey *of, const char *name, char to[64]) {
     redisReply *reply;
     *to = '\0';
@@ -143,7 +143,7 @@ static void look_at_memory(survey *of) {
              used > most / 100 * NEARLY ? ": soon no lock can be acquired" : "");
 }
 
-/* Of a master that keeps its data only if it must. */
+/* Check a master that must keep its data only without a quarantine. */
 static void look_at_quorums_persistence(survey *of) {
     char sync[64] = "";
     int64_t quarantine_ms = of->members->quarantine_ms;
@@ -240,7 +240,7 @@ static void look_at_run(survey *of) {
         find(of, HF_FINDING_GOOD, "run", "up for %lld s", (long long)up_s);
 }
 
-/* A list that does not agree was found by the log-in. */
+/* Check the list. The log-in has found a list that does not agree. */
 static hf_status look_at_list(survey *of) {
     redisReply *reply;
     const char *own = of->members->list;
@@ -285,7 +285,7 @@ static hf_status look_at_info(survey *of) {
     return of->members != NULL ? look_at_list(of) : HF_OK;
 }
 
-/* ----------------------------------------------------------- And the rest */
+/* --------------------------------------------------------- Other findings */
 
 static void look_at_timeouts(survey *of) {
     char idle[64], alive[64];
@@ -341,7 +341,7 @@ static hf_status look_at_clock(survey *of) {
     return HF_OK;
 }
 
-/* By the script that also explains refusals, for all keys of that lock. */
+/* Use the script that also explains refusals, for all keys of that lock. */
 static hf_status look_at_permissions(survey *of, const hf_names *names) {
     hf_request all, question;
     hf_answer answer;
@@ -365,7 +365,8 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
     return status == HF_ESERVER ? HF_OK : status;
 }
 
-/* A quorum goes on without this master, and a survey with the others. */
+/* Report a master that does not answer: a quorum works without it, and the survey goes on with the
+ * others. */
 static hf_status tell_absent(survey *of, hf_status status) {
     of->count = 0;
     find(of, HF_FINDING_WARNING, status == HF_EINVAL ? "members" : "reach", "%s",
@@ -373,7 +374,7 @@ static hf_status tell_absent(survey *of, hf_status status) {
     return HF_OK;
 }
 
-/* The node of that number among those that serve slots; -1: there are fewer. */
+/* Return the node with that index among those that serve slots; -1: there are fewer. */
 static int nth_node(hf_client *client, size_t server) {
     int node = hf_node_next(client->transport, 0);
     for (; node >= 0 && server > 0; server--)
@@ -394,7 +395,7 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
                        HF_FINDINGS_MAX);
     *count_out = 0;
     survey of = {.client = client, .findings = findings};
-    if (client->quorum != NULL) { /* each master is a server */
+    if (client->quorum != NULL) { /* each master is one server */
         if (server >= client->quorum->count)
             return HF_OK;
         of.members = client->quorum->members;

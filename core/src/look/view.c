@@ -6,16 +6,16 @@
 
 struct hf_view {
     hf_names *names;
-    redisReply *reply; /* has the owners */
+    redisReply *reply; /* contains the owners */
     hf_found found;
     bool recorded;
-    hf_call_record record; /* of the call */
+    hf_call_record record; /* the record of the call */
     size_t holder_count, waiter_count;
     hf_lock_holder *holders;
     hf_lock_waiter *waiters;
 };
 
-/* Between two times of the server, us; a fence of 0 is no fence. */
+/* Return the time between two times of the server, in us; a fence of 0 is no fence. */
 static int64_t elapsed_ms(int64_t now_us, int64_t since_us) {
     return since_us > 0 && since_us < now_us ? (now_us - since_us) / 1000 : 0;
 }
@@ -24,7 +24,7 @@ static int64_t remaining_ms(int64_t left_ms) {
     return left_ms == HF_TTL_NONE ? HF_NEVER : left_ms < 0 ? 0 : left_ms;
 }
 
-/* Holds with one fence are of one owner, and nest. */
+/* Return the holder with that fence: holds with one fence have one owner, and nest. */
 static hf_lock_holder *holder_with(hf_view *view, int64_t fence) {
     for (size_t i = 0; i < view->holder_count; i++)
         if (view->holders[i].fence == fence)

@@ -38,7 +38,7 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
-/* An owner, and the note behind it. False: the reply is no string. */
+/* Read an owner, and the note behind it. False: the reply is no string. */
 static bool read_owner(const redisReply *reply, const char **owner, size_t *length,
                        const char **note, size_t *note_length) {
     if (!hf_reply_text(reply, owner, length))
@@ -47,14 +47,15 @@ static bool read_owner(const redisReply *reply, const char **owner, size_t *leng
     return true;
 }
 
-/* So begins the id of a hold that is kept. */
+/* The beginning of the id of a kept hold. */
 #define KEPT "0000000000000000"
 
-/* The parts of inspect's answer: six numbers, the holders, the waiters, the record, a limit. */
+/* The parts of the answer of inspect: six numbers, the holders, the waiters, the record, a
+ * limit. */
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PERMITS, PER, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 
-/* Its id, mode, fence, ms left and owner. */
+/* Each holder has an id, mode, fence, ms left, owner and weight. */
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
     const redisReply *const *parts =
         (const redisReply *const *)reply->element[HOLDERS]->element + 6 * which;
@@ -118,7 +119,7 @@ size_t hf_reply_queued_count(const redisReply *reply) {
     return reply->element[QUEUE]->elements / 7;
 }
 
-/* Its id, mode, score, timeout, permits, owner and weight. */
+/* Each waiter has an id, mode, score, timeout, permits, owner and weight. */
 bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
     const redisReply *const *parts =
         (const redisReply *const *)reply->element[QUEUE]->element + 7 * which;
@@ -162,14 +163,14 @@ const char *hf_reply_key(const redisReply *reply, size_t which, size_t *length) 
     return key->str;
 }
 
-/* Of its own line: <id> <address> myself,... <master> <ping> <pong> <epoch> <link> <slots>, where
- * one that is being moved stands in brackets. */
+/* The node's own line is "<id> <address> myself,... <master> <ping> <pong> <epoch> <link> <slots>",
+ * where a slot that is being moved stands in brackets. */
 bool hf_reply_slots(const redisReply *reply, uint64_t *slots, bool *moving) {
     const char *own = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, " myself") : NULL;
     if (own == NULL)
         return false;
     const char *end = own + strcspn(own, "\n"), *at = own + 1;
-    for (int column = 3; column <= 8 && at < end; column++) /* past these */
+    for (int column = 3; column <= 8 && at < end; column++) /* skip these columns */
         at += strcspn(at, " \n") + 1;
     size_t length = at < end ? (size_t)(end - at) : 0;
     *slots = hf_hash(0, at, length);

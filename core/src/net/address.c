@@ -11,10 +11,11 @@
 
 #include "net/member.h"
 
-/* A flagged fence, which says whether ids are dead, lives for a day whatever the user chooses. */
+/* A fence with a flag, which shows whether ids are dead, lives for a day whatever the user
+ * chooses. */
 #define FENCE_LIFE_MIN 1000
 
-/* A copy with %XX decoded. *bad: an escape is broken, or stands for a NUL. */
+/* Copy the text with %XX decoded. *bad: an escape is broken, or stands for a NUL. */
 static char *decode(const char *from, size_t length, bool *bad) {
     char *text = length < SIZE_MAX ? malloc(length + 1) : NULL, *to = text;
     if (text == NULL)
@@ -41,7 +42,7 @@ static char *decode(const char *from, size_t length, bool *bad) {
     return text;
 }
 
-/* The same into *text_out; where: the part of the URL, for the message. */
+/* Decode into *text_out; where: the part of the URL, for the message. */
 static hf_status take(char **text_out, const char *from, size_t length, const char *where) {
     bool bad = false;
     *text_out = decode(from, length, &bad);
@@ -60,7 +61,7 @@ static bool is(const char *word, size_t length, const char *text) {
     return strlen(text) == length && memcmp(word, text, length) == 0;
 }
 
-/* What follows redis, rediss, valkey or valkeys. */
+/* The text after redis, rediss, valkey or valkeys. */
 static const char *const kinds[] = {[HF_SERVER] = "",
                                     [HF_SENTINEL] = "+sentinel",
                                     [HF_CLUSTER] = "+cluster",
@@ -92,7 +93,7 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
 static hf_status parse_login(const char *from, size_t length, hf_address *address) {
     static const char where[] = "the user or the password";
     const char *colon = memchr(from, ':', length);
-    /* redis://name@host: the password was forgotten. */
+    /* In redis://name@host the password is missing. */
     if (colon == NULL)
         return hf_fail(HF_EINVAL,
                        "malformed URL: in front of the @ it takes user:password or :password");
@@ -104,7 +105,7 @@ static hf_status parse_login(const char *from, size_t length, hf_address *addres
     return take(&address->secret, colon + 1, length - (size_t)(colon + 1 - from), where);
 }
 
-/* Seconds, with or without a fraction, as milliseconds; -1: the text is no such number. */
+/* Return seconds, with or without a fraction, as milliseconds; -1: the text is no such number. */
 static int64_t milliseconds(const char *from, size_t length) {
     const char *point = memchr(from, '.', length);
     size_t whole = point != NULL ? (size_t)(point - from) : length;
@@ -185,8 +186,8 @@ static hf_status set_option(const struct option *option, const char *value, size
                : HF_OK;
 }
 
-/* There is no such option. Its name is shown only where it cannot be the rest of a password:
- * the hosts in front are good, and a value follows. */
+/* Refuse an unknown option. Its name is shown only where it cannot be the rest of a password: the
+ * hosts before it are good, and a value follows. */
 static hf_status refuse_option(const char *name) {
     size_t length = strcspn(name, "=&"), used = 0;
     bool named = length > 0 && name[length] == '=';
@@ -198,7 +199,7 @@ static hf_status refuse_option(const char *name) {
                    named ? hf_quote(name, length) : "", known);
 }
 
-/* *unknown: the first option with an unknown name, or NULL. */
+/* Parse the options. *unknown: the first option with an unknown name, or NULL. */
 static hf_status parse_query(const char *query, hf_address *address, const char **unknown) {
     bool quorum = address->kind == HF_QUORUM;
     if (strchr(query, '@') != NULL)
@@ -232,7 +233,7 @@ static hf_status parse_query(const char *query, hf_address *address, const char 
     return HF_OK;
 }
 
-/* host[:port], [v6]:port; the place is all zeros before. */
+/* Parse host[:port] or [v6]:port; the place is all zeros before. */
 static hf_status parse_host(const char *from, size_t length, int usual, hf_place *place) {
     const char *end = from + length, *host = from, *host_end, *port = NULL;
     if (length > 0 && *from == '[') {
@@ -260,7 +261,7 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
     return take(&place->host, host, (size_t)(host_end - host), "the host");
 }
 
-/* Each master must be another server, and a majority of them must be more than one. */
+/* Check the masters: each must be a separate server, and a majority must be more than one. */
 static hf_status check_masters(const hf_address *address) {
     if (address->place_count < HF_MASTERS_MIN || address->place_count > HF_MASTERS_MAX)
         return hf_fail(HF_EINVAL,
@@ -275,7 +276,7 @@ static hf_status check_masters(const hf_address *address) {
     return HF_OK;
 }
 
-/* One host, or several separated by commas. */
+/* Parse one host, or several separated by commas. */
 static hf_status parse_hosts(const char *from, const char *end, hf_address *address) {
     if (address->kind == HF_SERVER)
         return parse_host(from, (size_t)(end - from), 6379, &address->place);
@@ -296,7 +297,7 @@ static hf_status parse_hosts(const char *from, const char *end, hf_address *addr
     }
 }
 
-/* [/service][/database] */
+/* Parse [/service][/database]. */
 static hf_status parse_path(const char *path, const char *end, hf_address *address) {
     if (address->kind == HF_SENTINEL) {
         const char *slash = path < end ? memchr(path + 1, '/', (size_t)(end - path - 1)) : NULL;
@@ -339,7 +340,7 @@ static hf_status parse(const char *url, hf_address *address) {
 
     const char *path = memchr(rest, '/', (size_t)(end - rest));
     const char *authority_end = path != NULL ? path : end;
-    /* The last @ ends the login. So a careless password never becomes a host, which messages
+    /* The last @ ends the login: so a password with an @ never becomes a host, which messages
      * show. */
     const char *at = NULL;
     for (const char *c = rest; c < authority_end; c++)
@@ -359,7 +360,7 @@ static hf_status parse(const char *url, hf_address *address) {
             return hf_fail(HF_EINVAL,
                            "malformed URL: it must look like unix:///path/to/socket, with three /");
         status = take(&address->path, path, (size_t)(end - path), "the socket's path");
-        size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1; /* each system has another */
+        size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1; /* the limit of this system */
         if (status == HF_OK && strlen(address->path) > most)
             status = hf_fail(HF_EINVAL, "malformed URL: the socket's path is longer than %zu bytes",
                              most);
@@ -440,7 +441,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(connect_timeout_ms, 2000);
     CHOOSE(command_timeout_ms, 2000);
     CHOOSE(keepalive_ms, 15000);
-    CHOOSE(fence_life_ms, 0); /* a day, without saying so */
+    CHOOSE(fence_life_ms, 0); /* 0 is a day */
     CHOOSE(lazy, HF_OFF);
 #undef CHOOSE
     if (options->connect_timeout_ms < 0 || options->command_timeout_ms < 0 ||

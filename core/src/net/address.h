@@ -1,4 +1,4 @@
-/* Where servers are and how to log in, read from a URL. */
+/* The locations of servers and how to log in, read from a URL. */
 #ifndef HF_ADDRESS_H
 #define HF_ADDRESS_H
 
@@ -11,7 +11,7 @@ typedef struct hf_place {
 
 typedef struct hf_address {
     enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER, HF_QUORUM } kind;
-    hf_place place;   /* of a server over TCP; else its host is NULL */
+    hf_place place;   /* of a server over TCP; otherwise its host is NULL */
     char *path;       /* of a server's unix socket, or NULL */
     hf_place *places; /* of sentinels, of a cluster's nodes, or of a quorum's masters */
     size_t place_count;
@@ -20,25 +20,26 @@ typedef struct hf_address {
 
     char *user;   /* or NULL */
     char *secret; /* the password, or NULL; no message shows it */
-    /* Or its source: each log-in reads the password again, so that it can change. */
+    /* Or its source: each log-in reads the password again, so that the password can change. */
     char *secret_file, *secret_variable;
 
     bool tls;
-    int32_t verify;               /* HF_OFF: neither the chain nor the host's name */
+    int32_t verify;               /* HF_OFF: check neither the chain nor the host's name */
     char *ca, *certificate, *key; /* files, or NULL */
 
-    hf_client_options options; /* the options of the URL; hf_address_options() completes them */
-    char *client_name;         /* of the URL, or NULL */
+    hf_client_options options; /* from the URL; hf_address_options() completes them */
+    char *client_name;         /* from the URL, or NULL */
 
-    int32_t replicas;           /* of each lock that names no number of its own */
+    int32_t replicas;           /* of each lock whose options give no number */
     int64_t quarantine_ms;      /* of a quorum */
-    struct hf_members *members; /* of which this server is one, and its place; or NULL */
+    struct hf_members *members; /* the quorum to which this server belongs, and its place there; or
+                                 * NULL */
     size_t member;
 
     char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
-/* If it fails: HF_EINVAL with a message, and nothing to free. */
+/* Parse the URL. On failure: HF_EINVAL with a message, and nothing to free. */
 hf_status hf_address_parse(const char *url, hf_address *address);
 void hf_address_free(hf_address *address);
 
@@ -49,8 +50,8 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
 /* Turn the address of a quorum into the address of one of its masters. HF_ENOMEM. */
 hf_status hf_address_pick(hf_address *address, size_t at);
 
-/* The same log-in and TLS at another place. The address borrows from the original, which must
- * outlive it; hf_address_unmake() frees the rest. */
+/* Make an address with the same log-in and TLS at another place. It borrows from the original,
+ * which must outlive it; hf_address_unmake() frees the rest. */
 hf_status hf_address_make(const hf_address *original, const hf_place *place, hf_address *address);
 void hf_address_unmake(hf_address *address);
 

@@ -6,16 +6,16 @@
 
 #include "base/simulated.h"
 
-/* How often a quiet subscription is looked at. */
+/* How often a quiet subscription is tested with a PING. */
 #define PING_MS 3000
 /* After this time without a subscription, waiters ask the server instead. */
 #define DEAF_MS 3000
-/* How long the test of a subscription may take. */
+/* The time limit for the test of a subscription. */
 #define TEST_MS 1000
-/* Where grants do not work that is tried again: soon, and then less and less often. */
+/* The pause before a new test where grants do not work: it grows. */
 #define RETEST_MIN_MS 1000
 #define RETEST_MAX_MS 30000
-/* How long a channel without waiters is kept: of a cluster, and of a single server. */
+/* How long a channel without waiters is kept: in a cluster, and on a single server. */
 #define LINGER_MS 3000
 #define OWN_LINGER_MS 60000
 
@@ -72,7 +72,7 @@ static hf_channel *make_channel(hf_links *links, unsigned slot, const hf_bytes *
     return channel;
 }
 
-/* The lock's channel; or NULL: it has none, or if it is to be made there is no memory. */
+/* Return the lock's channel; NULL: it has none, or there is no memory to make it. */
 static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make) {
     hf_bytes name;
     if (links->own != NULL)
@@ -88,7 +88,7 @@ static hf_channel *channel_of(hf_links *links, const hf_names *names, bool make)
     return channel;
 }
 
-/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
+/* The lock becomes the key of the channel's self-test: the same node serves both, and the user has
  * permission for a lock that it waits for. */
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
     hf_channel *channel = channel_of(links, names, true);
@@ -161,7 +161,7 @@ void hf_link_close_subscription(hf_links *links, hf_link *link) {
             set_asked(CHANNEL_OF(at), false);
     }
     if (link->mode != HF_POLLING)
-        link->mode = HF_UNTESTED; /* the next one may reach another server of that name */
+        link->mode = HF_UNTESTED; /* the next connection may reach another server of that name */
 }
 
 void hf_link_deaf(hf_links *links, hf_link *link) {
@@ -180,7 +180,7 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
     links->listener->silent(links, CHANNEL_OF(at), now, hopeless);
 }
 
-/* Set the mode after a self-test; all waiters of the link look again. */
+/* Set the mode after a self-test, and have all waiters of the link look again. */
 static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     link->mode = mode;
     if (mode == HF_POLLING) {
@@ -189,7 +189,7 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
         link->retest_at = hf_after(hf_now(), link->retest_ms);
     }
     if (mode == HF_UNTESTED)
-        hf_link_deaf(links, link); /* once more, on a new connection */
+        hf_link_deaf(links, link); /* test again on a new connection */
     if (mode == HF_GRANTS) {
         link->listens = (hf_tries){0};
         link->tests_failed = 0;
@@ -201,8 +201,9 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     links->listener->changed(links, CHANNEL_OF(at));
 }
 
-/* Repeat a failed self-test, or poll: at once, or after too many failures. In a cluster the channel
- * may only have moved with its slot, which is no fault of the server. */
+/* Repeat a failed self-test on a new connection; or poll: if `poll` is set, or after too many
+ * failures. In a cluster the channel may only have moved with its slot, which is no fault of the
+ * server. */
 static void fail_test(hf_links *links, hf_link *link, bool poll) {
     HF_MARK("M7");
     int most = hf_discovery_clustered(links->discovery) ? 4 : 1;
@@ -216,20 +217,20 @@ static void test_answered(hf_task *task, hf_status status, const redisReply *rep
         return;
     link->test_heard = status == HF_OK && hf_reply_number(reply) > 0;
     if (link->test_heard)
-        return; /* the message decides */
+        return; /* the arrival of the message decides */
     bool deaf = status == HF_OK && !hf_discovery_clustered(links->discovery);
     bool refused = status != HF_OK && hf_error_permission(hf_error_message());
     bool tested = status == HF_OK || (status == HF_ESERVER && task->course.pause_ms == 0);
     if (tested || refused)
         fail_test(links, link, deaf || refused);
-    else { /* it is loading, busy or away, which shows nothing about grants: test again, later */
+    else { /* it is loading, busy or away, which shows nothing about grants: test again later */
         link->mode = HF_UNTESTED;
         hf_try_later(&link->listens, hf_now());
         links->listener->wake(links);
     }
 }
 
-/* False: no memory. */
+/* Begin a self-test. False: no memory. */
 static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel) {
     hf_task *task = hf_task_new(sizeof(hf_task), NULL, test_answered, NULL);
     if (task == NULL)
@@ -244,7 +245,7 @@ static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel
     return true;
 }
 
-/* Test a subscription that is there. False: no memory. */
+/* Test an existing subscription. False: no memory. */
 static bool test_again(hf_links *links, hf_link *link) {
     HF_EACH(at, &link->asked)
     if (CHANNEL_OF(at)->subscribed)
@@ -259,7 +260,7 @@ static void subscribed(hf_links *links, hf_channel *channel) {
     channel->epoch++;
     channel->tries = (hf_tries){0};
     if (link->mode == HF_UNTESTED && !begin_test(links, link, channel)) {
-        hf_link_deaf(links, link); /* and made anew, when there may be memory */
+        hf_link_deaf(links, link); /* subscribe anew, when there may be memory */
         return;
     }
     links->listener->changed(links, channel);
@@ -295,13 +296,13 @@ static void hear_error(hf_links *links, hf_link *link, const char *text) {
     bool moved = clustered && after == HF_AFTER_MOVED;
     bool refused = hf_error_permission(text) && (clustered || link->subscribed == 0);
     bool unknown = clustered && hf_error_command(text);
-    if (refused || unknown) /* it works without, by asking often */
+    if (refused || unknown) /* without a subscription the client asks often */
         set_mode(links, link, HF_POLLING);
     else if (moved)
         slot_moved(links, link, text);
     else if (after != HF_AFTER_WAIT || link->asked.count > link->subscribed)
         hf_link_deaf(links, link);
-    /* Else it passes (BUSY, LOADING and their like), and was the answer to a PING. */
+    /* Any other error passes (BUSY, LOADING and the like), and was the answer to a PING. */
 }
 
 static void hear_message(hf_links *links, hf_link *link, const redisReply *message) {
@@ -334,7 +335,7 @@ static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
     if (strcmp(kind, "subscribe") == 0 && ours) {
         subscribed(links, channel);
     } else if (strcmp(kind, "unsubscribe") == 0) {
-        /* In a cluster the slot has moved. A single server sends this only on its own account. */
+        /* In a cluster the slot has moved. A single server never does this unasked. */
         if (!clustered) {
             hf_link_deaf(links, link);
         } else if (ours && channel->subscribed) {
@@ -363,7 +364,7 @@ hf_status hf_link_listen(hf_links *links, hf_link *link) {
 
 /* ----------------------------------------------------------------- Driving */
 
-/* False: no memory. */
+/* Subscribe to the channels that need it. False: no memory. */
 static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) {
     bool clustered = hf_discovery_clustered(links->discovery);
     HF_EACH(at, &link->unasked) {
@@ -379,7 +380,8 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
     return true;
 }
 
-/* A channel that cannot be subscribed to is left, too. */
+/* Return whether the channel has had no waiters for a while. A channel that cannot be subscribed to
+ * can be left, too. */
 static bool is_left(const hf_links *links, const hf_channel *channel, int64_t now) {
     return channel->users.first == NULL && (channel->subscribed || !is_asked(channel)) &&
            now >= hf_after(channel->left_at, channel == links->own ? OWN_LINGER_MS : LINGER_MS);
@@ -409,17 +411,17 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
         link->listens.began = link->tries.at = 0; /* the server is there, for requests too */
         return true;
     }
-    hf_link_failed(link, status); /* requests have a dial of their own, or a connection */
+    hf_link_failed(link, status); /* requests have their own dial or connection */
     hf_link_deaf(links, link);
     return false;
 }
 
-/* Do requests try to reach the server, which they did not last time? One try is enough. */
+/* Return whether requests are trying to reach the server after a failure: one try is enough. */
 static bool is_tried(const hf_link *link) {
     return link->tries.pause_ms > 0 && link->commands == NULL && link->waiting.first != NULL;
 }
 
-/* False: not yet. */
+/* Return whether there is a subscription; dial if there is none. */
 static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
     /* A former master publishes no grants. */
     if (link->subscription != NULL &&
@@ -442,7 +444,7 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
     if (link->subscribed == 0 || now < hf_after(link->pinged_at, PING_MS))
         return;
     hf_connection_append_words(link->subscription, 1, (const char *[]){"PING"}, NULL);
-    if (link->pinged_at <= link->heard_at) /* this thread may be late, and not the server */
+    if (link->pinged_at <= link->heard_at) /* the thread may be late, not the server */
         link->heard_at = hf_later(link->heard_at, now - PING_MS * HF_MS);
     link->pinged_at = now;
     drop_channels(links, link, now);
@@ -455,7 +457,7 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
         link->wanted--;
     }
     if (link->wanted == 0 && (link->subscription != NULL || link->subscription_dial != NULL)) {
-        hf_link_close_subscription(links, link); /* all its channels have gone */
+        hf_link_close_subscription(links, link); /* no channel needs it now */
         link->listens = (hf_tries){0};
     }
     if (link->mode == HF_POLLING && now >= link->retest_at) {
@@ -471,7 +473,7 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
     if (link->mode == HF_UNTESTED && link->subscribed > 0 && now >= link->listens.at)
         good = test_again(links, link) && good;
     if (link->mode == HF_TESTING && link->test_heard && now >= hf_after(link->tested_at, TEST_MS)) {
-        fail_test(links, link, false); /* no word of the test: no grants either */
+        fail_test(links, link, false); /* without the test's message there are no grants either */
         return;
     }
     bool mine = link->reader == NULL || link->subscribed == 0 ||

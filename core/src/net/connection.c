@@ -11,14 +11,14 @@
 #include "base/simulated.h"
 #include "protocol/encoding.h"
 
-/* No answer to our requests is longer or nested deeper, but for a result. Without limits a server
+/* No answer to our requests is longer or nested deeper, except a result. Without limits a server
  * could make hiredis take any amount of memory. */
 #define REPLY_BYTES_MAX (1024 * 1024 + 64 * 1024)
 #define REPLY_DEPTH_MAX 8
-/* The first byte of a TLS alert, and of no answer of Redis. */
+/* The first byte of a TLS alert; no answer of Redis begins with it. */
 #define TLS_ALERT 0x15
-/* More goes in parts, because one send(2) may wait for the socket's timeout more than once; and no
- * larger buffer is kept between two requests. */
+/* A longer output goes in parts, because one send(2) may wait for the socket's timeout more than
+ * once; and no larger buffer is kept between two requests. */
 #define OUTPUT_PART 16384
 #define RECEIVED_PART 16384
 
@@ -27,8 +27,8 @@ static void set_error(hf_connection *connection, int type, const char *text) {
     snprintf(connection->why, sizeof connection->why, "%s", text);
 }
 
-/* Set the socket's timeout to a little less than the time left: when it ends, the caller checks
- * the deadline again. Most calls have the same limit, so that the old setting mostly serves. */
+/* Set the socket's timeout to a little less than the time left: when it ends, the caller checks the
+ * deadline again. Most calls have the same limit, so that the old setting usually serves. */
 static void set_timeout(hf_connection *connection, int64_t now) {
     int64_t ms = hf_until(connection->deadline, now);
     if (connection->timeout_ms <= ms && connection->timeout_ms > ms / 2)
@@ -40,7 +40,7 @@ static void set_timeout(hf_connection *connection, int64_t now) {
     connection->timeout_ms = ms;
 }
 
-/* Give the next wait the time that is left. False: no time is left. */
+/* Give the next wait the time left. False: no time is left. */
 static bool has_time(void *of) {
     hf_connection *connection = of;
     int64_t now = hf_now();
@@ -50,7 +50,7 @@ static bool has_time(void *of) {
     return true;
 }
 
-/* Otherwise set the error. */
+/* Return whether there is time left; if not, set the error. */
 static bool in_time(hf_connection *connection) {
     if (has_time(connection))
         return true;
@@ -64,19 +64,19 @@ const char *hf_connection_error(const hf_connection *connection, int error) {
                                                       : strerror(error);
 }
 
-/* Has a call only waited, without data and without a failure? */
+/* Return whether a call has only waited, without data and without a failure. */
 static bool has_waited(void) { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
 static int flags(const hf_connection *connection) { return connection->driven ? MSG_DONTWAIT : 0; }
 
-/* A server that expects TLS may answer the first plain bytes so. */
+/* Return whether the server may expect TLS: it may answer the first plain bytes with an alert. */
 static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
 }
 
-/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. We read and
- * write in place of hiredis, to raise no SIGPIPE, which would end a program that does not expect
- * it, and to keep a deadline that signals do not move. */
+/* Decide what follows a read or a write that moved nothing; return 1: again at once; 0: later; -1:
+ * it failed. Our reads and writes replace those of hiredis, to raise no SIGPIPE, which would end an
+ * unprepared program, and to keep a deadline that signals do not extend. */
 static int moved_nothing(hf_connection *connection, ssize_t count) {
     if (count == 0)
         set_error(connection, REDIS_ERR_EOF, "the server closed the connection");
@@ -90,7 +90,8 @@ static int moved_nothing(hf_connection *connection, ssize_t count) {
 }
 
 static ssize_t receive(hf_connection *connection, char *buffer, size_t size) {
-    /* A server that sends drop by drop must not put the deadline off, but the rest may be here. */
+    /* A server that sends single bytes must not extend the deadline, but the rest may have
+     * arrived. */
     bool late = connection->received > 0 && !connection->driven && !has_time(connection);
     if (HF_UNUSUAL("receives a part") && size > 3)
         size = 3;
@@ -122,7 +123,7 @@ static ssize_t receive(hf_connection *connection, char *buffer, size_t size) {
     }
 }
 
-/* Replaces hiredis's function, to refuse answers that are nested too deep. */
+/* Make an array. Replaces hiredis's function, to refuse answers that are nested too deep. */
 static void *create_array(const redisReadTask *task, size_t elements) {
     hf_connection *connection = task->privdata;
     int depth = 0;
@@ -132,8 +133,8 @@ static void *create_array(const redisReadTask *task, size_t elements) {
     return connection->too_deep ? NULL : connection->create_array(task, elements);
 }
 
-/* hiredis makes its objects with calloc(), which does not reuse the memory that free() has just
- * returned. */
+/* Make a reply without calloc(), which hiredis uses, and which does not reuse memory that free()
+ * has just returned. */
 static redisReply *new_reply(const redisReadTask *task) {
     redisReply *reply = hi_malloc(sizeof *reply);
     if (reply == NULL)
@@ -152,7 +153,7 @@ static void *create_integer(const redisReadTask *task, long long value) {
     return reply;
 }
 
-/* Of a type that RESP2 has. */
+/* Make a string of any type that RESP2 has. */
 static void *create_string(const redisReadTask *task, char *bytes, size_t length) {
     char *copy = hi_malloc(length + 1);
     redisReply *reply = copy != NULL ? new_reply(task) : NULL;
@@ -173,8 +174,8 @@ ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, s
                                    : send(connection->socket.fd, bytes, count, how);
 }
 
-/* Send what is queued; a driven connection: as much as the socket takes. False: the connection has
- * failed. */
+/* Send the queued bytes; on a driven connection as many as the socket takes. False: the connection
+ * has failed. */
 static bool transmit(hf_connection *connection) {
     hf_bytes *output = &connection->output;
     bool slow = !connection->driven && output->length > OUTPUT_PART;
@@ -242,7 +243,7 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
         hf_bytes_add(output, ping, sizeof ping - 1);
     if ((how & HF_ASKING) != 0)
         hf_bytes_add(output, ask, sizeof ask - 1);
-    if (request->fetches) /* else another thread may read it */
+    if (request->fetches) /* otherwise another thread may read it */
         connection->fetches = true;
     hf_request_head(request, (how & HF_WHOLE) != 0, output);
     hf_bytes_add(output, request->encoded.data, request->encoded.length);
@@ -255,8 +256,8 @@ bool hf_connection_append_words(hf_connection *connection, int count, const char
     return !connection->output.failed;
 }
 
-/* A guess for a server that has sent nothing at all: one that expects TLS hangs up at the first
- * plain bytes; one that does not speak TLS waits for the end of a line. */
+/* Return a guess about a server that has sent nothing: a server that expects TLS hangs up at the
+ * first plain bytes; a server without TLS waits for the end of a line. */
 static const char *advice(const hf_connection *connection, int error) {
     if (connection->heard || connection->local)
         return "";
@@ -268,11 +269,11 @@ static const char *advice(const hf_connection *connection, int error) {
     return "";
 }
 
-/* The error as a status. */
+/* Return the error as a status. */
 static hf_status trouble(const hf_connection *connection) {
     const char *text = connection->why;
     int error = connection->error;
-    if (connection->too_deep) /* hiredis takes it for a lack of memory */
+    if (connection->too_deep) /* hiredis reports it as a lack of memory */
         error = REDIS_ERR_PROTOCOL, text = "the answer is nested too deep";
     switch (error) {
     case REDIS_ERR_PROTOCOL:
@@ -284,7 +285,8 @@ static hf_status trouble(const hf_connection *connection) {
     }
 }
 
-/* A number or a short string that arrived whole, with nothing after it. NULL: something else. */
+/* Read a number or a short string that arrived whole, with nothing after it. NULL: anything
+ * else. */
 static redisReply *read_small(const char *from, const char *end) {
     const redisReadTask number = {.type = REDIS_REPLY_INTEGER},
                         string = {.type = REDIS_REPLY_STRING};
@@ -313,8 +315,8 @@ static bool feed(hf_connection *connection, const char *bytes, size_t count) {
     return false;
 }
 
-/* hiredis reads each answer. But most are read here, in a tenth of the instructions
- * (docs/performance.md), and any other answer goes to hiredis. False: it failed. */
+/* Receive, and read a small answer here, in a tenth of the instructions of hiredis
+ * (docs/performance.md); any other answer goes to hiredis. False: it failed. */
 static bool read_first(hf_connection *connection, void **reply_out) {
     char bytes[128];
     if (connection->unheeded > 0 || hf_connection_unasked(connection))
@@ -370,7 +372,7 @@ void hf_replies_free(redisReply **replies, size_t count) {
     }
 }
 
-/* Let hiredis make its objects with our functions. False: no memory. */
+/* Have hiredis make its objects with our functions. False: no memory. */
 static bool hook(hf_connection *connection) {
     redisReader *reader = redisReaderCreate();
     if (reader == NULL)
@@ -410,7 +412,7 @@ hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_
     return status;
 }
 
-/* ---------------------------------------------------------------- Driven */
+/* ---------------------------------------------------- Driven connections */
 
 void hf_connection_set_driven(hf_connection *connection) {
     connection->driven = true;
@@ -426,7 +428,7 @@ short hf_connection_events(const hf_connection *connection) {
 
 hf_status hf_connection_receive(hf_connection *connection) {
     char bytes[RECEIVED_PART];
-    do { /* a connection that has failed stays so */
+    do { /* a connection that has failed stays failed */
         ssize_t count = connection->error == 0 ? receive(connection, bytes, sizeof bytes) : -1;
         if (count < 0 || !feed(connection, bytes, (size_t)count))
             return trouble(connection);

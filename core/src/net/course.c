@@ -4,15 +4,15 @@
 
 /* Redirections without a pause. */
 #define REDIRECTIONS_AT_ONCE 3
-/* Pauses grow, so that clients do not storm a server in trouble. */
+/* Pauses grow, so that clients do not overload a server in trouble. */
 #define PAUSE_MIN_MS 5
 #define PAUSE_MAX_MS 100
-/* And up to this, if the server itself asks to wait: it loads its data, which each request delays.
- */
+/* The limit of pauses if the server itself asks to wait: it is loading its data, and each request
+ * delays that. */
 #define WAIT_MAX_MS 1000
 /* The pause after a refusal, for a request that insists. */
 #define INSIST_MS 200
-/* One more attempt needs this much time after the pause. */
+/* The time that one more attempt needs after the pause. */
 #define ATTEMPT_MS 10
 
 static hf_step at_once(void) { return (hf_step){.what = HF_STEP_AGAIN}; }
@@ -27,11 +27,11 @@ static int64_t longest_wait(const hf_outcome *outcome) {
     return part < PAUSE_MAX_MS ? PAUSE_MAX_MS : part < WAIT_MAX_MS ? part : WAIT_MAX_MS;
 }
 
-/* Later, wherever it is served then: in a cluster perhaps by another node. */
+/* Try again later, at whichever node then serves it. */
 static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
     bool waits = outcome->after == HF_AFTER_WAIT;
     course->asking = false;
-    course->redirections = 0; /* a circle leads nowhere else */
+    course->redirections = 0; /* a circle leads to no other node */
     hf_step step = after_pause(course, waits ? longest_wait(outcome) : PAUSE_MAX_MS);
     step.look = outcome->clustered;
     return step;
@@ -59,11 +59,11 @@ static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
                                                        : at_once();
 }
 
-/* The slot is being moved, and the keys are on two servers. */
+/* Follow a slot that is being moved while the keys are on two servers. */
 static hf_step splits(hf_course *course) {
     HF_MARK("H7");
     bool tried = course->split;
-    course->redirections = 0; /* this is no circle */
+    course->redirections = 0; /* this is not a circle */
     course->asking = false;
     course->split = true;
     hf_step step = after_pause(course, PAUSE_MAX_MS);
@@ -101,13 +101,14 @@ static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
     return later_anywhere(course, outcome);
 }
 
-/* Did the only node that can serve it refuse it? */
+/* Return whether the only node that can serve it has refused it. */
 static bool stays(const hf_outcome *outcome) {
     bool refused = outcome->after != HF_AFTER_LOAD && outcome->after < HF_AFTER_NOBODY;
     return outcome->pinned && outcome->clustered && refused;
 }
 
-/* A closing client still follows redirections: the server is well. */
+/* Return whether the request may continue. A closing client still follows redirections, because the
+ * server is well. */
 static bool may_go_on(const hf_outcome *outcome, const hf_step *step) {
     bool follows = (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;
     return follows || !outcome->hurried;

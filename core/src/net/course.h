@@ -1,7 +1,6 @@
 /*
- * The next step of a request after an error, a dead connection, or the answer of a former
- * master. Pure functions over plain data: the blocking call, the flush and the links obey
- * them.
+ * The next step of a request after an error, a dead connection, or the answer of a former master.
+ * Pure functions over plain data: the blocking call, the flush and the links follow them.
  */
 #ifndef HF_COURSE_H
 #define HF_COURSE_H
@@ -10,23 +9,23 @@
 
 /* The state of a request. All zeros: not sent yet. */
 typedef struct hf_course {
-    int node;         /* while asking: the only node that it goes to */
-    bool asking;      /* send ASKING in front of it */
+    int node;         /* while asking: the node that alone serves it */
+    bool asking;      /* send ASKING before it */
     bool whole;       /* send it with the script's text */
-    bool split;       /* it has one key, or that was tried */
+    bool split;       /* its slot is moving, and it was tried with one key */
     bool doubtful;    /* a copy was sent and has no valid answer */
     int redirections; /* in a row */
-    int64_t pause_ms; /* the last pause */
+    int64_t pause_ms; /* the length of the last pause */
 } hf_course;
 
 /* The outcome of the last attempt. */
 typedef struct hf_outcome {
     hf_after_error after;
-    int to; /* where MOVED or ASK leads; -1: not known */
+    int to; /* where MOVED or ASK points; -1: not known */
     bool clustered;
-    bool hurried; /* the client is closed: no more pauses */
-    bool insists; /* it asks again even if the server refuses it */
-    bool pinned;  /* useless at another node */
+    bool hurried; /* the client is closed: do not pause any more */
+    bool insists; /* try again even if the server refuses it */
+    bool pinned;  /* it is useless at another node */
     int64_t now, deadline;
 } hf_outcome;
 
@@ -36,11 +35,11 @@ typedef struct hf_step {
         HF_STEP_ALONE, /* send hf_request_alone() at once; without one, AGAIN after the pause */
         HF_STEP_FAIL   /* give up; a doubtful request may have been carried out */
     } what;
-    int64_t pause_ms; /* pause for half of this up to all of it; 0: no pause */
-    bool look;        /* another node may serve it by now: ask the nodes */
+    int64_t pause_ms; /* pause for half of this to all of it; 0: no pause */
+    bool look;        /* another node may serve it now: ask the nodes */
     bool leave;       /* the server is useless: close the connections to it */
     bool circle;      /* it fails because of too many redirections */
-    bool late;        /* or because no time is left to do what the server asks for */
+    bool late;        /* it fails because no time is left for what the server asks */
 } hf_step;
 
 /* The most redirections of one request in a row. */

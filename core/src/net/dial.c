@@ -3,14 +3,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* The thread and the owner share it: the last one to let go frees it. */
+/* The thread and the owner share the dial: the last to leave frees it. */
 enum { UNDER_WAY, OVER, DROPPED };
 
 struct hf_dial {
     hf_discovery *discovery; /* the thread's reference */
     int node;
     atomic_int state;
-    hf_connection *connection; /* atomic; or NULL, with the two below */
+    hf_connection *connection; /* atomic; NULL: the next two members have the reason */
     hf_status status;
     hf_error why;
 };

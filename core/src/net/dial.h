@@ -1,5 +1,5 @@
 /*
- * A thread opens a connection for a caller that must not wait: for sentinels, name servers, a
+ * A thread that opens a connection for a caller that must not wait for sentinels, name servers, a
  * password file or a TLS handshake.
  */
 #ifndef HF_DIAL_H
@@ -9,18 +9,19 @@
 
 typedef struct hf_dial hf_dial;
 
-/* NULL: no memory, or no thread. At its end it writes to the transport's wake descriptor. */
+/* Start a dial, which writes to the transport's wake descriptor at its end. NULL: no memory, or no
+ * thread. */
 hf_dial *hf_dial_start(hf_transport *transport, int node);
 /*
- * False: it is not over yet. True: it is over, and the dial is freed. *connection_out: a
- * driven connection that is logged in; or NULL, with *status_out and the message of the
- * failure.
+ * Take the result of a dial. False: it is still under way. True: it has ended and is freed;
+ * *connection_out is a driven connection that is logged in; or NULL, with *status_out and the
+ * message of the failure.
  */
 bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *status_out);
-/* Does it have a connection to that version of its node, or is about to be over with one? Not if
- * it is NULL. */
+/* Return whether the dial has, or is about to return, a connection to that version of its node.
+ * False if it is NULL. */
 bool hf_dial_reached(hf_dial *dial, unsigned version);
-/* Give it up: the connection is closed as soon as it is open. Does nothing to NULL. */
+/* Abandon the dial: its connection is closed as soon as it is open. NULL is allowed. */
 void hf_dial_drop(hf_dial *dial);
 
 #endif

@@ -16,16 +16,17 @@
 #include "protocol/errors.h"
 
 /* How often a cluster is asked for its slots: less and less often while the answer stays the same,
- * so that a fleet does not storm the nodes that are left. */
+ * so that a fleet does not overload the remaining nodes. */
 #define LOOK_MIN_MS 20
 #define LOOK_MAX_MS 200
-/* How often a sentinel is asked for the master, besides its events; how soon again, at first,
- * if that server does not report yet that it is the master, or the sentinel did not answer; and how
- * often all sentinels are asked, because the master that this one names cannot be reached. */
+/* How often a sentinel is asked for the master, besides its events; how soon at first it is asked
+ * again if that server does not report yet that it is the master, or the sentinel did not answer;
+ * and how often all sentinels are asked, because the master that this one names cannot be
+ * reached. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
 #define ASK_ALL_MS 5000
-/* Sentinels tell each other of a failover in a few seconds. */
+/* Sentinels learn of a failover from each other in a few seconds. */
 #define FORGET_MS 10000
 
 #define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
@@ -36,28 +37,29 @@ struct hf_discovery {
     int64_t connect_ms;
     unsigned generation; /* of the process that opened the client */
     pthread_mutex_t mutex;
-    int references;           /* the client's, and those of threads */
-    hf_map *map;              /* of a cluster; or NULL, and the one node: */
-    char peer[PEER_SIZE];     /* its IP address when last reached; "": not yet, */
-    int port;                 /* and its port */
-    unsigned change;          /* the version, too, of the one node */
+    int references;           /* of the client, and of threads */
+    hf_map *map;              /* of a cluster; NULL: the members below describe the one node */
+    char peer[PEER_SIZE];     /* its IP address when last reached; "": not yet */
+    int port;                 /* its port when last reached */
+    unsigned change;          /* also the version of the one node */
     bool looking;             /* the thread of run_look() runs */
-    int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
-    size_t asked;             /* the sentinel that answered last, or the node that was asked */
+    int64_t look_at, look_ms; /* the earliest time of the next look; the last pause */
+    size_t asked;             /* the sentinel that last answered, or the node that was last asked */
     hf_place named;           /* the last master that a sentinel named and that was reached */
-    hf_place watched; /* the master that the watched sentinel names; host NULL: no sentinel does */
-    int64_t ask_all_at;  /* when connections ask all, because that one cannot be reached */
-    int64_t epoch;       /* the highest that a sentinel has reported, but see believes() */
-    uint64_t older;      /* a bit for each sentinel that has reported a lower one since then */
-    int64_t older_since; /* when the first of them did */
-    bool watching;       /* the thread of run_watch() runs */
-    int watch_fd;        /* the socket on which it waits, or -1 */
-    int wake_fd;         /* or -1 */
+    hf_place watched;         /* the master that the watched sentinel names; host NULL: none */
+    int64_t ask_all_at;       /* when connections ask all sentinels, because `watched` cannot be
+                               * reached */
+    int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
+    uint64_t older;           /* a bit for each sentinel that has reported a lower epoch since */
+    int64_t older_since;      /* when the first of them did */
+    bool watching;            /* the thread of run_watch() runs */
+    int watch_fd;             /* the socket on which it waits, or -1 */
+    int wake_fd;              /* or -1 */
     bool shut;
-    int64_t opened, broken, again; /* connections */
+    int64_t opened, broken, again; /* counts of connections */
 };
 
-/* With the mutex held. */
+/* Wake the client's thread. With the mutex held. */
 static void wake(const hf_discovery *discovery) {
     if (discovery->wake_fd >= 0)
         hf_event_set(discovery->wake_fd);
@@ -146,7 +148,7 @@ void hf_discovery_doubt(hf_discovery *discovery, int node) {
         discovery->map->failed[node] = true;
 }
 
-/* Report the change of the map since then. False: there is none. With the mutex held. */
+/* Report a change of the map since `before`. False: there is none. With the mutex held. */
 static bool tell_map(hf_discovery *discovery, unsigned before) {
     if (discovery->map->change == before)
         return false;
@@ -159,10 +161,10 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
     pthread_mutex_lock(&discovery->mutex);
     unsigned before = discovery->map->change;
     int to = hf_map_redirect(discovery->map, node, text);
-    bool moved = tell_map(discovery, before) && *text == 'M'; /* an ASK may name a new node */
+    bool moved = tell_map(discovery, before) && *text == 'M'; /* an ASK may name a new node, too */
     pthread_mutex_unlock(&discovery->mutex);
     if (moved || to < 0)
-        hf_discovery_look(discovery); /* mostly more slots have moved */
+        hf_discovery_look(discovery); /* usually more slots have moved */
     return to;
 }
 
@@ -180,8 +182,8 @@ static bool peer_of(const hf_connection *connection, char host[NI_MAXHOST], int 
     return strlen(host) < PEER_SIZE;
 }
 
-/* Does the name still lead to that IP address, too? Then it has several servers or proxies at
- * once, and no server has replaced another. */
+/* Return whether the name still leads to that IP address, too: then it has several servers or
+ * proxies at once, and no server has replaced another. */
 static bool still_named(const char *name, const char *peer) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     char host[NI_MAXHOST];
@@ -196,12 +198,13 @@ static bool still_named(const char *name, const char *peer) {
     return found;
 }
 
-/* With the mutex held. */
+/* Return whether the server was reached last. With the mutex held. */
 static bool was_reached(const hf_discovery *discovery, const char *host, int port) {
     return strcmp(discovery->peer, host) == 0 && discovery->port == port;
 }
 
-/* Has the connection reached another server than the last one? May ask a name server. */
+/* Return whether the connection has reached another server than the last one. May ask a name
+ * server. */
 static bool is_other(hf_discovery *discovery, const char *host, int port) {
     char before[PEER_SIZE];
     pthread_mutex_lock(&discovery->mutex);
@@ -212,7 +215,7 @@ static bool is_other(hf_discovery *discovery, const char *host, int port) {
                      !still_named(discovery->address.place.host, before));
 }
 
-/* NULL: no master. Without memory there is no master, too. */
+/* Set the place to the master; NULL, or no memory: no master. */
 static void set_place(hf_place *place, const hf_place *master) {
     free(place->host);
     *place = master != NULL ? (hf_place){strdup(master->host), master->port} : (hf_place){0};
@@ -223,13 +226,14 @@ static bool is_at(const hf_place *place, const hf_place *master) {
            place->port == master->port;
 }
 
-/* Remember where the connection leads. HF_ECONNECT: its node is another server by now; or it
- * has ended, and its server is not known. */
+/* Remember where the connection leads. HF_ECONNECT: its node has become another server; or it has
+ * ended, and its server is not known. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
     int port;
-    if (address->path != NULL || discovery->map != NULL) /* which shows its servers */
+    if (address->path != NULL || discovery->map != NULL) /* the map shows the servers of a
+                                                          * cluster */
         return HF_OK;
     if (!peer_of(connection, host, &port))
         return discovery->address.kind == HF_SENTINEL
@@ -242,7 +246,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         return follows ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
     if (follows) {
         set_place(&discovery->named, &address->place);
-        /* A watched sentinel that names another has not heard of the failover yet. */
+        /* A watched sentinel that names another master has not heard of the failover yet. */
         if (other && !is_at(&discovery->watched, &address->place))
             set_place(&discovery->watched, NULL);
     }
@@ -250,13 +254,13 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         snprintf(discovery->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
         discovery->port = port;
         if (other)
-            note_change(discovery); /* at last: other threads see the change at once */
+            note_change(discovery); /* last of all: other threads see the change at once */
     }
     connection->version = discovery->change;
     return HF_OK;
 }
 
-/* version: the node's, from before its address was looked up. */
+/* Connect and settle. version: the node's, read before its address was looked up. */
 static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
                             const hf_address *address, int64_t deadline,
                             hf_connection **connection_out) {
@@ -294,11 +298,11 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
 /* ------------------------------------------------------------- Sentinels */
 
 /*
- * Does a sentinel with that epoch count? A sentinel with a lower epoch than another has not
- * learned of the last failover, because it is cut off, perhaps with the former master. But
- * sentinels that were set up anew begin at 0: when most of them have reported lower epochs, and for
- * a while none has reported the highest, that epoch is forgotten. The last one that counted is
- * asked first from then on.
+ * Return whether the answer of a sentinel with that epoch counts. A sentinel with a lower epoch
+ * than another has not learned of the last failover, because it is cut off, perhaps with the former
+ * master. But sentinels that were set up anew begin at 0: when most of them have reported lower
+ * epochs, and for a while none has reported the highest, the highest is forgotten. The last
+ * sentinel that counted is asked first from then on.
  */
 static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
     int64_t now = hf_now();
@@ -326,12 +330,14 @@ static bool is_named(hf_discovery *discovery, const hf_address *master) {
     return is_at(&discovery->named, &master->place);
 }
 
-/* Before any other message: this thread may have stood still since its call began. */
+/* Set the message that stands if no other follows: this thread may have stood still since its call
+ * began. */
 static hf_status too_late(const hf_discovery *discovery) {
     return hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
 }
 
-/* left: how many sentinels are still to be asked, this one included. */
+/* Connect to the master that a sentinel names. left: how many sentinels are still to be asked,
+ * including this one. */
 static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsigned version,
                                      size_t left, int64_t deadline,
                                      hf_connection **connection_out) {
@@ -358,9 +364,9 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     return status;
 }
 
-/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest: a
+/* Ask each sentinel within a share of the time, so that one that hangs leaves time for the rest: a
  * connection and one round trip must fit in it, and with a password two more. The master that it
- * names gets half of what is left, because the sentinel may be cut off together with a former
+ * names gets half of the time left, because the sentinel may be cut off together with a former
  * master whose host is gone. */
 static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
                                       hf_connection **connection_out) {
@@ -382,10 +388,10 @@ static void set_watched(hf_discovery *discovery, const hf_place *master) {
     set_place(&discovery->watched, master);
 }
 
-/* Return the master that the watched sentinel names. False: the caller must ask them all, and this
- * notes when that is due again. As long as that master cannot be reached they are asked once in a
- * while, because another sentinel may know better; asking each time would be a storm by a
- * fleet whose master is away. */
+/* Return the master that the watched sentinel names. False: the caller must ask all sentinels, and
+ * this call notes when that is next due. While that master cannot be reached, they are all asked
+ * once in a while, because another sentinel may know better; asking each time would overload them
+ * when the master of a whole fleet is away. */
 static bool watched_master(hf_discovery *discovery, hf_address *master) {
     int64_t now = hf_now();
     HF_HOLDING(&discovery->mutex);
@@ -417,8 +423,8 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
     return false;
 }
 
-/* Start the thread that looks, when a look is due, or that watches; unless *runs shows that it
- * runs. Where there are sentinels no look is planned. */
+/* Start the thread that looks, if a look is due, or that watches; unless *runs shows that it runs.
+ * With sentinels no look is planned. */
 static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
     pthread_mutex_lock(&discovery->mutex);
     bool starts = !*runs && !discovery->shut && hf_now() >= discovery->look_at;
@@ -433,7 +439,7 @@ static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
 
 /* -------------------------------------------------------------- Watching */
 
-/* Note the socket on which the watch waits; -1: on none. False: the client is closed, and the watch
+/* Note the socket on which the watch waits; -1: none. False: the client is closed, and the watch
  * ends. */
 static bool keep_watching(hf_discovery *discovery, int fd) {
     HF_HOLDING(&discovery->mutex);
@@ -442,7 +448,7 @@ static bool keep_watching(hf_discovery *discovery, int fd) {
     return discovery->watching;
 }
 
-/* A sentinel names this master. False: it is a new one, and cannot be reached or does not report
+/* Meet the master that a sentinel names. False: it is new, and cannot be reached or does not report
  * yet that it is a master. */
 static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     hf_connection *connection;
@@ -456,8 +462,8 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     return true;
 }
 
-/* Follow that sentinel until it fails, is silent, has an older epoch than another, or the client
- * is closed. False: it never gave an answer that counts. */
+/* Follow that sentinel until it fails, is silent, has an older epoch than another, or the client is
+ * closed. False: it never gave an answer that counts. */
 static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     hf_sentinel sentinel;
     hf_address master;
@@ -479,8 +485,8 @@ static bool follow_sentinel(hf_discovery *discovery, size_t which) {
         if (!believed)
             break;
         answered = true;
-        /* A server that lets no client in, because it is full, say, is not stormed by a fleet. The
-         * one of another failover is tried soon again. */
+        /* A fleet must not overload a server that lets no client in, because it is full, for
+         * example. After another failover the new master is tried again soon. */
         again_ms = met ? 0 : hf_backoff(epoch == tried ? again_ms : 0, ASK_AGAIN_MS, ASK_MS);
         tried = epoch;
         status = hf_sentinel_wait(&sentinel, met ? ASK_MS : again_ms);
@@ -520,8 +526,9 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
         status = connect_by_sentinels(discovery, version, deadline, connection_out);
     }
     note_whether_reached(discovery, status == HF_OK);
-    /* From the first connection to the last: a client that only asks now and then must not ask the
-     * old master either. A thread that cannot be started is, with the next connection. */
+    /* The watch runs from the first connection to the last: a client that asks only now and then
+     * must not ask the old master either. If the thread cannot be started, the next connection
+     * tries again. */
     if (status == HF_OK)
         start(discovery, &discovery->watching, run_watch);
     return status;
@@ -561,7 +568,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
 
 /* -------------------------------------------------------- Slots and nodes */
 
-/* A node's answer to CLUSTER SLOTS. */
+/* Take a node's answer to CLUSTER SLOTS. */
 static hf_status take_slots(hf_discovery *discovery, const hf_connection *connection,
                             const redisReply *reply) {
     hf_status status;
@@ -595,8 +602,8 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
     return status;
 }
 
-/* The nodes to ask. Each time another node is first, because a node may be wrong or cut off;
- * the nodes that could not be reached are last. */
+/* Order the nodes to be asked. Each time another node is first, because a node may be wrong or cut
+ * off; nodes that could not be reached are last. */
 static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX]) {
     size_t count = 0;
     HF_HOLDING(&discovery->mutex);
@@ -630,7 +637,7 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline) {
 
 /* --------------------------------------------------------------- Looking */
 
-/* Ask, and plan the next look. */
+/* Ask the nodes, and plan the next look. */
 static void *run_look(void *argument) {
     hf_discovery *discovery = argument;
     unsigned before = hf_discovery_change(discovery);
@@ -648,7 +655,7 @@ static void *run_look(void *argument) {
 }
 
 void hf_discovery_look(hf_discovery *discovery) {
-    if (discovery->map != NULL) /* each new connection finds the single server by itself */
+    if (discovery->map != NULL) /* each new connection finds a single server by itself */
         start(discovery, &discovery->looking, run_look);
 }
 
@@ -669,7 +676,7 @@ hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
     discovery->connect_ms = address->options.connect_timeout_ms;
     discovery->watch_fd = discovery->wake_fd = -1;
     discovery->generation = hf_generation();
-    if (address->place_count > 0) /* the clients of a fleet spread */
+    if (address->place_count > 0) /* so that the clients of a fleet spread out */
         discovery->asked = (size_t)hf_jitter(0, (int64_t)address->place_count);
     pthread_mutex_init(&discovery->mutex, NULL);
     if (clustered && (discovery->map = hf_map_new(address->places, address->place_count)) == NULL)
@@ -702,5 +709,5 @@ void hf_discovery_shut(hf_discovery *discovery) {
     HF_HOLDING(&discovery->mutex);
     discovery->shut = true;
     if (discovery->watch_fd >= 0)
-        shutdown(discovery->watch_fd, SHUT_RDWR); /* its thread sees that it is over */
+        shutdown(discovery->watch_fd, SHUT_RDWR); /* the watching thread finds that it must end */
 }

@@ -5,7 +5,7 @@
 #include "base/simulated.h"
 #include "net/pool.h"
 
-/* How often a request without an answer is sent by itself. */
+/* How often a request without an answer is sent again alone. */
 #define TRIES 2
 
 /* ------------------------------------------------------------ To one node */
@@ -46,7 +46,7 @@ hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const
 
 typedef enum { NEW, TRIED, DONE } progress;
 
-/* Is nothing more to be done, after this answer of the node? */
+/* Return whether this answer of the node ends the request. */
 static bool is_final(hf_transport *transport, int node, const redisReply *reply) {
     hf_status status;
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
@@ -62,7 +62,7 @@ int64_t hf_flush_share(const hf_transport *transport, int64_t deadline) {
     return hf_discovery_clustered(transport->discovery) ? deadline - left / 2 : deadline;
 }
 
-/* Send all requests that the node serves, from the first on, in one write. */
+/* Send all requests that the node serves, beginning with `first`, in one write. */
 static void flush_together(hf_transport *transport, hf_request *const *requests, size_t first,
                            size_t count, progress *all, int64_t deadline) {
     int node = hf_discovery_node(transport->discovery, requests[first]->slot);
@@ -76,7 +76,7 @@ static void flush_together(hf_transport *transport, hf_request *const *requests,
         which[found] = i;
         together[found++] = requests[i];
     }
-    if (found < count) { /* others are of other nodes */
+    if (found < count) { /* the others belong to other nodes */
         HF_MARK("H239");
         deadline = hf_flush_share(transport, deadline);
     }

@@ -6,22 +6,22 @@
 
 /*
  * Send the requests to the node in one write, whatever slots they have, and read the answers:
- * replies[i], perhaps an error, for hf_replies_free(). whole: the first request of a script takes
- * the script's text along, so that the server knows the script.
+ * replies[i], perhaps an error, for hf_replies_free(). whole: the first request of a script
+ * includes the script's text, so that the server knows the script.
  *
  *   HF_OK        all are answered.
  *   HF_ECONNECT  the node was not reached, or hung up (the first answers may be there), or is
- *                no longer the master (no answer is there). Its idle connections are closed then.
+ *                no longer the master (no answer is there). Its idle connections are then closed.
  */
 hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
                       size_t count, bool whole, int64_t deadline, redisReply **replies);
 
-/* Send the requests, HF_FLUSH_MAX at most, to each node in one write; best effort. A request
- * without a valid answer is sent again by itself, twice at most. */
+/* Send the requests, at most HF_FLUSH_MAX, to each node in one write; best effort. A request
+ * without a valid answer is sent again alone, at most twice. */
 #define HF_FLUSH_MAX 50
 void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count, int64_t deadline);
-/* The deadline of what others follow: in a cluster half of the time is theirs, because a node that
- * hangs takes all that it is given. */
+/* Return the deadline of a flush that others follow: in a cluster half of the time is left for
+ * them, because a node that hangs takes all the time that it is given. */
 int64_t hf_flush_share(const hf_transport *transport, int64_t deadline);
 
 #endif

@@ -8,11 +8,11 @@
 
 #include "base/simulated.h"
 
-/* A slow signal handler, say, may stop the reader: after this time without a sign of life, another
+/* A slow signal handler, for example, may stop the reader: after this time without activity another
  * call reads. */
 #define TRUST_MS 50
 #define ALIVE_MS (TRUST_MS / 2)
-/* The sender sends so often while the others add more and more. */
+/* How often the sender sends while the others keep adding. */
 #define SENDS_MAX 16
 /* How many answers are handed out at once. */
 #define BATCH 32
@@ -22,12 +22,12 @@
 /* A call that waits for its answer, on its thread's stack. */
 typedef struct call {
     hf_item place;
-    size_t before;     /* how many answers, for calls that have left, come before its own */
-    int state;         /* the others change it with the mutex held, and then wake */
+    size_t before;     /* the number of answers before its own, for calls that have left */
+    int state;         /* other calls change it with the mutex held, and then wake the call */
     redisReply *reply; /* NULL: the connection has failed */
 } call;
 
-/* TOLD: another call has made it the reader. */
+/* The states of a call. TOLD: another call has made it the reader. */
 enum { WAITS, TOLD, OVER };
 
 void hf_joint_begin(hf_connection *connection) {
@@ -54,8 +54,8 @@ static call *first_of(const hf_joint *joint) {
     return joint->calls.first != NULL ? HF_OF(call, place, joint->calls.first) : NULL;
 }
 
-/* End a call, and return the word to wake. A call that does not sleep goes on at once, and its
- * memory is gone. */
+/* End a call, and return the word to wake. A call that does not sleep returns at once, and its
+ * memory is then gone. */
 static int *end_call(call *which, redisReply *reply) {
     hf_list_remove(&which->place);
     which->reply = reply;
@@ -74,7 +74,8 @@ static void fail(hf_joint *joint, hf_status status) {
     joint->reader = NULL;
 }
 
-/* OpenSSL's session is for one thread at a time: there the system is called with the mutex. */
+/* Release the mutex around a system call; but not over TLS, because only one thread at a time may
+ * use OpenSSL's session. */
 static void let_go(hf_connection *connection) {
     if (connection->tls == NULL)
         pthread_mutex_unlock(&connection->joint.mutex);
@@ -85,9 +86,9 @@ static void take_back(hf_connection *connection) {
         pthread_mutex_lock(&connection->joint.mutex);
 }
 
-/* Send what the calls have added. While one of them sends, the others only add, and it sends that
- * too; the last time with the mutex, so that they cannot keep it for ever. The rest goes when
- * the reader finds that the socket takes more. */
+/* Send what the calls have added. While one call sends, the others only add, and it sends their
+ * bytes too; the last time with the mutex, so that they cannot keep it sending forever. The rest is
+ * sent when the reader finds that the socket takes more. */
 static void send_all(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
     hf_bytes *added = &connection->output, *leaving = &joint->leaving;
@@ -165,7 +166,7 @@ static void take_answers(hf_connection *connection, const call *mine) {
     pthread_mutex_lock(&joint->mutex);
 }
 
-/* Wait for answers and take them, unless another call has taken this one's place meanwhile. */
+/* Wait for answers and take them, unless another call has become the reader meanwhile. */
 static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
     hf_joint *joint = &connection->joint;
     bool blocked = !joint->sending && joint->leaving.length > 0 &&
@@ -173,7 +174,7 @@ static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
     struct pollfd wanted = {.fd = connection->socket.fd,
                             .events = blocked ? POLLIN | POLLOUT : POLLIN};
     pthread_mutex_unlock(&joint->mutex);
-    poll(&wanted, 1, ms < ALIVE_MS ? (int)ms : ALIVE_MS); /* meanwhile a sender may be blocked */
+    poll(&wanted, 1, ms < ALIVE_MS ? (int)ms : ALIVE_MS); /* a sender may be blocked meanwhile */
     pthread_mutex_lock(&joint->mutex);
     if (blocked)
         send_all(connection);
@@ -198,7 +199,7 @@ static void join(hf_connection *connection, call *mine, const hf_request *reques
         fail(joint, hf_fail(HF_ENOMEM, "no memory"));
 }
 
-/* Leave before the answer has arrived: count it, so that no other call takes it for its own. */
+/* Leave before the answer has arrived, and count it, so that no other call takes it for its own. */
 static void leave(hf_joint *joint, call *mine) {
     HF_MARK("H37");
     hf_item *next = mine->place.next;
@@ -206,8 +207,8 @@ static void leave(hf_joint *joint, call *mine) {
     hf_list_remove(&mine->place);
 }
 
-/* May this call read for all? Only one reads: another that waited in poll(2) would sleep on
- * although its answer has been taken. */
+/* Return whether this call may read for all. Only one reads: another call that waited in poll(2)
+ * would sleep on although its answer has been taken. */
 static bool may_read(const hf_joint *joint, const call *mine, int64_t now) {
     return !joint->reading && (joint->reader == NULL || joint->reader == &mine->place ||
                                now - joint->alive_at >= TRUST_MS * HF_MS);
@@ -231,7 +232,7 @@ static int *pass_on(hf_joint *joint, const call *mine, int64_t now) {
     return &first->state;
 }
 
-/* --------------------------------------------------------------- Outside */
+/* ----------------------------------------------------------------- Calls */
 
 static bool sleep_over(call *mine, int64_t ms) {
     hf_sleep_while(&mine->state, WAITS, ms < TRUST_MS ? ms : TRUST_MS);
@@ -239,11 +240,11 @@ static bool sleep_over(call *mine, int64_t ms) {
 }
 
 /* Look once more when the time of a call is up: its thread may have stood still while the answer
- * came. True: the call is over, and this thread has let the mutex go. */
+ * arrived. True: the call has ended, and this thread has released the mutex. */
 static bool look_again(hf_connection *connection, call *mine, int64_t now) {
     hf_joint *joint = &connection->joint;
     HF_MARK("H179");
-    if (joint->reading) { /* perhaps another call has the answer, and hands it out */
+    if (joint->reading) { /* another call may have the answer, and hand it out */
         mine->state = WAITS;
         pthread_mutex_unlock(&joint->mutex);
         if (sleep_over(mine, ALIVE_MS))
@@ -257,7 +258,8 @@ static bool look_again(hf_connection *connection, call *mine, int64_t now) {
     return false;
 }
 
-/* Most calls do not need the mutex again after they have slept. True: it is over. */
+/* Wait for the answer. Most calls do not need the mutex again after they have slept. True: the call
+ * has ended, without the mutex. */
 static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, int64_t deadline) {
     hf_joint *joint = &connection->joint;
     int64_t ms;
@@ -267,7 +269,7 @@ static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, 
             read_some(connection, mine, ms);
             continue;
         }
-        mine->state = WAITS; /* if it was to read, another call reads by now */
+        mine->state = WAITS; /* if it was meant to read, another call reads now */
         pthread_mutex_unlock(&joint->mutex);
         if (sleep_over(mine, ms))
             return true;
@@ -305,8 +307,8 @@ hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request
     return exchange(connection, request, how, now, deadline, reply_out);
 }
 
-/* Ask for all that have written so far, with the mutex held. *refused: it is this thread's
- * message. */
+/* Send one WAIT for all calls that have written so far, with the mutex held. *refused: this
+ * thread's message has the reason. */
 static hf_status wait_for_replicas(hf_connection *connection, int replicas, int64_t ms,
                                    int64_t deadline, bool *refused) {
     hf_joint *joint = &connection->joint;

@@ -9,8 +9,8 @@
 
 /* How long the keeper waits for a connection that calls use, if two usual answers take less. */
 #define SHORT_MS 50
-/* Requests without an answer. A server that answers more than that at once would need longer for
- * the last than it has for each, and the connection would be given up, and all sent again. */
+/* The most requests without an answer. With more of them, the last answer would take longer than
+ * one answer may, and the connection would be given up and all requests sent again. */
 #define UNANSWERED_MAX 256
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
@@ -148,7 +148,7 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
     }
 }
 
-/* Ask which permission is missing for a refused task. False: the task ends without. */
+/* Ask which permission is missing for a refused task. False: the task ends without asking. */
 static bool ask_why(hf_task *task, hf_status status) {
     hf_request question;
     if (task->done == NULL || task->refusal != NULL)
@@ -165,7 +165,7 @@ static bool ask_why(hf_task *task, hf_status status) {
     return true;
 }
 
-/* Call done, which may make another request of it. */
+/* Call done, which may make another request for the task. */
 static void end_task(hf_task *task, hf_status status, const redisReply *reply) {
     call_done(task, status, reply);
     bool unclear = task->unclear, again = task->again;
@@ -192,7 +192,7 @@ static void tell_tried(hf_task *task, hf_status status) {
         task->tried(task, status);
 }
 
-/* Do the next step of a task without a valid answer. True: leave the server. */
+/* Take the next step of a task without a valid answer. True: leave the server. */
 static bool go_on(hf_task *task, hf_outcome *outcome, hf_status status) {
     hf_links *links = task->links;
     outcome->clustered = hf_discovery_clustered(links->discovery);
@@ -215,7 +215,7 @@ static bool go_on(hf_task *task, hf_outcome *outcome, hf_status status) {
     return step.leave;
 }
 
-/* Give the connection back to the pool. */
+/* Return the connection to the pool. */
 static void end_loan(hf_links *links, hf_link *link, bool good, int64_t now) {
     if (link->commands == NULL)
         return;
@@ -249,7 +249,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     link->asked_first = false;
     link->pair_sent = 0;
     hf_list_move(&link->sent, &lost);
-    while (lost.last != NULL) { /* each goes to the front */
+    while (lost.last != NULL) { /* backwards, because each goes to the front */
         hf_task *task = TASK_OF(lost.last);
         hf_outcome outcome = {.after = HF_AFTER_SILENCE, .to = -1, .now = now};
         hf_list_remove(&task->item);
@@ -261,14 +261,14 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
 
 /* Plan the next try to open a connection. */
 static void try_later(hf_links *links, hf_link *link, int64_t now) {
-    hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
+    hf_discovery_look(links->discovery); /* its slots may have moved */
     hf_try_later(&link->tries, now);
 }
 
 /* Give the connection up, and plan the next try to open one. */
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_link_lose_requests(links, link, now);
-    hf_pool_drop(links->transport->pool, link->node); /* the idle ones may be dead, too */
+    hf_pool_drop(links->transport->pool, link->node); /* the idle connections may be dead, too */
     try_later(links, link, now);
 }
 
@@ -283,14 +283,14 @@ bool hf_link_is_unsent(const hf_link *link, int64_t since) {
     return link->commands == NULL && link->left_at < since;
 }
 
-/* The status of a task whose time is over. */
+/* Return the status of a task whose time is over. */
 static hf_status explain_given_up(const hf_task *task) {
     hf_status status = hf_link_explain(task->links, task->link);
     return task->course.doubtful ? hf_transport_unknown(task->links->transport) : status;
 }
 
-/* When the task is given up. Until an answer arrives it is not known how many answers precede
- * it. */
+/* Return when the task is given up. Until an answer arrives, the number of answers before its own
+ * is not known. */
 static int64_t gives_up_at(const hf_task *task) {
     int64_t later = hf_after(task->link->answered_at, task->links->transport->connect_ms);
     return task->patient && later > task->give_up_at ? later : task->give_up_at;
@@ -333,7 +333,7 @@ static void give_up_old(hf_link *link, int64_t now) {
         end_task(TASK_OF(at), explain_given_up(TASK_OF(at)), NULL);
 }
 
-/* By when a sent task must be answered. */
+/* Return the deadline for the answer to a sent task. */
 static int64_t answer_by(const hf_task *task) {
     int64_t most = hf_after(task->sent_at, task->links->transport->command_ms);
     int64_t usual = 2 * task->link->trip_ms + 1;
@@ -346,7 +346,7 @@ static bool may_send(const hf_link *link) {
     return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX && !link->yields;
 }
 
-/* Send what may be sent. False: no memory for a whole request, and the connection must be
+/* Send the tasks that may be sent. False: no memory for a whole request, and the connection must be
  * closed. */
 static bool send_waiting(hf_link *link, int64_t now) {
     hf_texts texts = {.count = 0};
@@ -360,7 +360,7 @@ static bool send_waiting(hf_link *link, int64_t now) {
             hf_task_end(task, HF_ECANCELED, NULL);
             continue;
         }
-        if (task->course.whole) /* else the text of an earlier one may not have been read */
+        if (task->course.whole) /* otherwise the text in an earlier write may not have been read */
             task->course.whole = hf_texts_miss(&texts, task->request.script);
         if (!hf_connection_append(link->commands, &task->request,
                                   (task->course.whole ? HF_WHOLE : 0) |
@@ -375,7 +375,7 @@ static bool send_waiting(hf_link *link, int64_t now) {
     return true;
 }
 
-/* False: the connection is of no use any more. */
+/* Take an error. False: the connection is useless now. */
 static bool take_error(hf_task *task, const redisReply *reply, int64_t now) {
     hf_transport *transport = task->links->transport;
     hf_outcome outcome = {.to = -1,
@@ -387,17 +387,17 @@ static bool take_error(hf_task *task, const redisReply *reply, int64_t now) {
     return !go_on(task, &outcome, status);
 }
 
-/* False: the connection is of no use any more. */
+/* Take an answer. False: the connection is useless now. */
 static bool take_answer(hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent.first == NULL)
         return false;
     if (TASK_OF(link->sent.first)->course.asking && !link->asked_first) {
-        link->asked_first = true; /* that was the answer to ASKING */
+        link->asked_first = true; /* this answers ASKING */
         return true;
     }
     link->asked_first = false;
     hf_task *task = TASK_OF(hf_list_take_first(&link->sent));
-    if (link->dial == NULL && link->tries.began != 0) /* by a connection of the keeper's own */
+    if (link->dial == NULL && link->tries.began != 0) /* on the keeper's own connection */
         link->tries = (hf_tries){0};
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
@@ -413,8 +413,8 @@ void hf_link_failed(hf_link *link, hf_status status) {
     link->why = *hf_error_last();
 }
 
-/* Report to all that waits that the dial for it came to nothing. A password that is wrong does not
- * become right by waiting. */
+/* Report to all waiting tasks that the dial for them failed. Waiting does not make a wrong password
+ * right. */
 static void tell_waiting(hf_links *links, hf_link *link) {
     hf_list all = {0};
     hf_list_move(&link->waiting, &all);
@@ -429,8 +429,8 @@ static void tell_waiting(hf_links *links, hf_link *link) {
     }
 }
 
-/* Check the dial. A dial that fails closes nothing: the idle connections have come back since
- * it began, from calls that were answered. */
+/* Check the dial. A dial that fails closes nothing: the idle connections were returned after it
+ * began, by calls that got answers. */
 static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_connection *connection;
     hf_status status;
@@ -455,14 +455,14 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
         hf_pool_give(links->transport->pool, connection, true);
 }
 
-/* By when the keeper must have a connection. */
+/* Return when the keeper must have a connection at the latest. */
 static int64_t patience(const hf_link *link) {
     return hf_after(link->short_since, hf_later(2 * link->trip_ms + 1, SHORT_MS));
 }
 
-/* Take one of the pool's connections, or a new one. The pool's calls are over soon, so waiting
- * pays; but not for long, because a connection may be dead. While no connection can be opened,
- * the next that comes back serves all the same. */
+/* Take one of the pool's connections, or a new one. The pool's calls end soon, so waiting pays; but
+ * not for long, because a connection may be dead. While no connection can be opened, the next one
+ * that is returned serves as well. */
 static void borrow(hf_links *links, hf_link *link, int64_t now) {
     hf_pool *pool = links->transport->pool;
     int opens = link->dial != NULL || now < link->tries.at                    ? HF_OPENS_NONE
@@ -483,7 +483,7 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     try_later(links, link, now);
 }
 
-/* Borrow a connection, if there is something to send. False: there is no connection yet. */
+/* Borrow a connection, if there are tasks to send. False: there is no connection yet. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     if (link->commands == NULL && link->waiting.first != NULL)
         borrow(links, link, now);
@@ -493,8 +493,8 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     return link->commands != NULL;
 }
 
-/* Is no answer overdue? Report the tasks whose answers are. A later task may have less time than
- * the oldest. */
+/* Return whether no answer is overdue, and report the tasks with overdue answers. A later task may
+ * have less time than the oldest. */
 static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     if (now < link->silent_at)
         return true;
@@ -509,7 +509,7 @@ static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     return now < link->silent_at;
 }
 
-/* False: the connection is of no use any more. */
+/* Send and receive. False: the connection is useless now. */
 static bool exchange(hf_links *links, hf_link *link, int64_t now) {
     if (hf_connection_drive(link->commands) != HF_OK)
         return false;
@@ -529,7 +529,7 @@ static bool exchange(hf_links *links, hf_link *link, int64_t now) {
 
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     bool late = now >= link->silent_at || now >= link->overdue_at, good = true;
-    /* What is overdue may be here, and take several reads: this thread may have been late. */
+    /* Overdue answers may have arrived, and take several reads: this thread may have been late. */
     for (late = late && link->commands != NULL; late && good;
          late = hf_connection_stale(link->commands))
         good = exchange(links, link, now);
@@ -551,7 +551,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
         end_loan(links, link, true, now);
     if (link->commands == NULL && link->waiting.first != NULL) {
         link->yields = false;
-        borrow(links, link, now); /* the next that comes back is for what is left */
+        borrow(links, link, now); /* the next one that is returned is for the rest */
     }
 }
 
@@ -560,7 +560,7 @@ int64_t hf_link_requests_due(const hf_link *link) {
     if (link->commands == NULL && link->dial == NULL && link->waiting.first != NULL)
         due = hf_earlier(due, link->short_since > link->tries.at ? patience(link) : link->tries.at);
     if (link->commands != NULL && may_send(link))
-        due = 0; /* another link has sent it here, after this one was driven */
+        due = 0; /* another link has moved the task here, after this link was driven */
     if (link->sent.first != NULL)
         due = hf_earlier(due, link->silent_at);
     return due;

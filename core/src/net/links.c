@@ -40,7 +40,7 @@ void hf_links_end(hf_links *links) {
     hf_channels_end(links);
 }
 
-/* Will something that is bound to the link be sent again, later? */
+/* Return whether a delayed task is bound to the link. */
 static bool is_awaited(const hf_links *links, const hf_link *link) {
     HF_EACH(at, &links->delayed)
     if (TASK_OF(at)->pinned && TASK_OF(at)->link == link)
@@ -48,7 +48,7 @@ static bool is_awaited(const hf_links *links, const hf_link *link) {
     return false;
 }
 
-/* Is the link without any use, now and later? */
+/* Return whether the link is useless, now and later. */
 static bool is_spent(const hf_links *links, const hf_link *link) {
     return link != &links->first && link->waiting.count + link->sent.count == 0 &&
            link->asked.count + link->unasked.count == 0 && link->threads.count == 0 &&
@@ -56,7 +56,7 @@ static bool is_spent(const hf_links *links, const hf_link *link) {
            !hf_discovery_serves(links->discovery, link->node);
 }
 
-/* Move the waiting tasks, if other nodes serve their slots by now. */
+/* Move the waiting tasks whose slots other nodes serve now. */
 static void follow_slots(hf_links *links) {
     unsigned change = hf_discovery_change(links->discovery);
     if (change == links->change)
@@ -72,7 +72,7 @@ static void follow_slots(hf_links *links) {
     links->listener->replaced(links);
 }
 
-/* Leave the old server if another one is the node now. */
+/* Leave the old server if another server has become the node. */
 static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     unsigned version = hf_discovery_version(links->discovery, link->node);
     if (version == link->version)
@@ -80,7 +80,7 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     link->version = version;
     link->tries.at = link->listens.at = 0;
     hf_link_lose_requests(links, link, now);
-    if (!hf_dial_reached(link->dial, version)) /* it may hang */
+    if (!hf_dial_reached(link->dial, version)) /* that dial may hang */
         hf_link_close_requests(links, link);
     if (link->subscription == NULL && !hf_dial_reached(link->subscription_dial, version))
         hf_link_close_subscription(links, link);

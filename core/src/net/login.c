@@ -8,8 +8,8 @@
 #include "protocol/answers.h"
 #include "protocol/errors.h"
 
-/* The server's error as a status; HF_ECONNECT: it passes. A server that does not know AUTH quotes
- * the password: the message shows only the text before the first quote. */
+/* Return the server's error as a status; HF_ECONNECT: it passes. A server that does not know AUTH
+ * quotes the password: the message shows only the text before the first quote. */
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
@@ -75,8 +75,8 @@ static hf_status check_info(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* HELLO reports the version to any user, and names the connection. Before Redis 6 only INFO
- * does. */
+/* Check the answer to HELLO, which reports the version to any user, and names the connection.
+ * Before Redis 6 only INFO reports it. */
 static hf_status check_hello(hf_connection *connection, const hf_address *address,
                              const redisReply *reply, int64_t deadline) {
     if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
@@ -88,7 +88,8 @@ static hf_status check_hello(hf_connection *connection, const hf_address *addres
     return check_version(connection, address, hf_reply_field(reply, "version"));
 }
 
-/* A replica, or a master that is being demoted, must not be taken for the master. */
+/* Check the role: a replica, or a master that is being demoted, must not be taken for the
+ * master. */
 static hf_status check_role(const hf_address *address, const redisReply *reply) {
     if (reply->type == REDIS_REPLY_ERROR)
         return refused(address, "ROLE", reply);
@@ -113,8 +114,8 @@ static hf_status check_run(const hf_address *address, const redisReply *reply, i
     return hf_member_met(address->members, address->member, &run, sent_at);
 }
 
-/* The client whose list stands there first is right: another client of this moment is refused at
- * its next log-in. */
+/* Write this client's list. The client whose list was there first is right: another client that
+ * logs in at this moment is refused at its next log-in. */
 static hf_status write_list(hf_connection *connection, const hf_address *address,
                             int64_t deadline) {
     redisReply *reply;
@@ -129,8 +130,8 @@ static hf_status write_list(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* A client that some master refuses writes its list on none, so that a mistyped URL shuts no
- * other client out. */
+/* Check the list there, or write ours. A client that any master refuses writes its list on none, so
+ * that a mistyped URL shuts no other client out. */
 static hf_status check_list(hf_connection *connection, const hf_address *address,
                             const redisReply *reply, int64_t deadline) {
     bool missing = reply->type == REDIS_REPLY_NIL;
@@ -182,19 +183,19 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
     return ok ? HF_OK : refused(address, names[which], reply);
 }
 
-/* Read all answers first, because a check may send another request. A server that hangs up
- * has mostly reported the reason. */
+/* Read all answers first, because a check may send another request. A server that hangs up has
+ * usually reported the reason. */
 hf_status hf_login_greet(hf_connection *connection, const hf_address *address, int needs,
                          int64_t deadline) {
     redisReply *replies[GREETINGS] = {NULL};
     char *secret = NULL;
     hf_status status = hf_address_secret(address, &secret), checked = HF_OK;
-    int64_t sent_at = hf_now(); /* all, with the first */
+    int64_t sent_at = hf_now(); /* of all, which are sent with the first */
     if (status == HF_OK)
         status = exchange_greetings(connection, address, secret, needs, deadline, replies);
     hf_secret_free(secret);
-    /* No password stays in a buffer that lives on, nor in the buffer that it has outgrown. Before a
-     * check queues more. */
+    /* No password may stay in a buffer that lives on, nor in the buffer that it has outgrown.
+     * Before a check queues more. */
     memset(connection->output.data, 0, connection->output.capacity);
     memset(connection->output.small, 0, sizeof connection->output.small);
     for (int i = 0; i < GREETINGS && checked == HF_OK; i++)

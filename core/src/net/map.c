@@ -26,7 +26,7 @@ void hf_map_free(hf_map *map) {
     free(map);
 }
 
-/* The node at that place, known or new; -1: no memory, or no room. */
+/* Return the node at that place, known or new; -1: no memory, or no room. */
 static int node_at(hf_map *map, const char *host, size_t length, int port) {
     size_t free_one = map->count;
     for (size_t i = 0; i < map->count; i++) {
@@ -58,7 +58,8 @@ static void give(hf_map *map, int64_t slot, int node) {
     map->change++;
 }
 
-/* One range of CLUSTER SLOTS: first, last, then the master: host, port and more, then replicas. */
+/* Check one range of CLUSTER SLOTS: first, last, then the master: host, port and more, then
+ * replicas. */
 static bool good_range(const redisReply *range) {
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 ||
         range->element[0]->type != REDIS_REPLY_INTEGER ||
@@ -98,7 +99,7 @@ hf_status hf_map_read(hf_map *map, int node, const redisReply *reply) {
     return HF_OK;
 }
 
-/* "MOVED <slot> <host>:<port>", where the host may be an IPv6 address, or left out. */
+/* The text is "MOVED <slot> <host>:<port>", where the host may be an IPv6 address, or missing. */
 int hf_map_redirect(hf_map *map, int node, const char *text) {
     bool moved = strncmp(text, "MOVED ", 6) == 0;
     char *end;

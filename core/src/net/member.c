@@ -9,7 +9,7 @@
 #include "base/simulated.h"
 #include "protocol/answers.h"
 
-/* The uptime is whole seconds of two clocks, both cut: the time that has passed may be shorter by
+/* The uptime is whole seconds, the difference of two truncated clocks: it may be too long by
  * this. */
 #define UPTIME_ERROR_S 1
 
@@ -17,7 +17,7 @@ static int compare(const void *a, const void *b) {
     return strcasecmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* `1 <quarantine ms> <host:port>,…`, sorted, in lower case. */
+/* Return `1 <quarantine ms> <host:port>,…`, sorted, in lower case. */
 static char *make_list(const char *const *names, size_t count, int64_t quarantine_ms) {
     const char *sorted[HF_MASTERS_MAX];
     hf_bytes text;
@@ -68,7 +68,7 @@ void hf_members_drop(hf_members *members) {
     free(members);
 }
 
-/* ------------------------------------------------------------------- Pure */
+/* --------------------------------------------------------- Pure functions */
 
 bool hf_run_read(const char *info, hf_run *run) {
     char number[24];
@@ -80,13 +80,13 @@ bool hf_run_read(const char *info, hf_run *run) {
     run->server_us =
         strtoll(hf_info_field(info, "server_time_usec", number, sizeof number), NULL, 10);
     if (run->server_us < 0 || run->server_us > HF_NUMBER_MAX)
-        run->server_us = 0; /* no script takes a fence that is greater */
-    if (run->uptime_s < 0)  /* its clock was set back behind its start */
+        run->server_us = 0; /* no script takes a greater fence */
+    if (run->uptime_s < 0)  /* its clock was set back to before its start */
         run->uptime_s = 0;
     return true;
 }
 
-/* The next name of a list, and its length; 0: no name is left. */
+/* Return the length of the next name of a list; 0: no name is left. */
 static size_t next_name(const char **at) {
     *at += **at == ',';
     return strcspn(*at, ",");
@@ -138,7 +138,7 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
     hf_member *member = &members->of[at];
     HF_HOLDING(&members->mutex);
     bool same = strcmp(member->run.id, run->id) == 0, first = member->run.id[0] == '\0';
-    if (!same && sent_at < member->seen_at) { /* which of the two was first? */
+    if (!same && sent_at < member->seen_at) { /* it is not known which of the two was first */
         HF_MARK("H90");
         return hf_fail(HF_ECONNECT, "it has been restarted meanwhile");
     }
@@ -152,7 +152,8 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
     if (first)
         member->started_at = started_at;
     else if (!same && started_at < member->seen_at)
-        member->started_at = member->seen_at; /* its clock is further: it has stepped */
+        member->started_at = member->seen_at; /* by its clock it began earlier: the clock has
+                                               * stepped */
     else if (started_at > member->started_at)
         member->started_at = started_at;
     if (!same && !first)
@@ -196,7 +197,7 @@ void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t
     }
 }
 
-/* ------------------------------------------------------------------ Asked */
+/* ---------------------------------------------------------------- Queries */
 
 int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at) {
     HF_HOLDING(&members->mutex);

@@ -19,7 +19,8 @@ static const struct {
 static const char *missing; /* the first function that the library lacks */
 static bool loaded;
 
-/* libssl brings libcrypto along, and a look at the one finds the functions of both. */
+/* Find all functions. libssl loads libcrypto, so that a search in libssl finds the functions of
+ * both. */
 static bool find_all(void *library) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *found = dlsym(library, functions[i].name);

@@ -1,6 +1,6 @@
-/* OpenSSL, looked for when a program first opens a rediss:// URL: programs without TLS need
- * no OpenSSL, and one build serves all its versions since 1.1.1. All calls of OpenSSL must go
- * through this table. Many names of its headers are macros over the functions here. */
+/* OpenSSL, loaded when a program first opens a rediss:// URL: programs without TLS need no OpenSSL,
+ * and one build serves all its versions since 1.1.1. All calls of OpenSSL must use this table. Many
+ * names in its headers are macros over the functions here. */
 #ifndef HF_OPENSSL_H
 #define HF_OPENSSL_H
 
@@ -59,7 +59,7 @@ typedef struct {
 #undef HF_OPENSSL_MEMBER
 } hf_openssl;
 
-/* Every function, once hf_openssl_load() has found them. It is never unloaded. */
+/* Every function, after hf_openssl_load() has found them. It is never unloaded. */
 extern hf_openssl hf_ssl;
 
 /* Thread-safe. HF_EUNSUPPORTED with a message: there is no OpenSSL, or none that is new enough. */

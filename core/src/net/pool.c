@@ -7,9 +7,9 @@
 #include "net/joint.h"
 #include "net/map.h"
 
-/* The pool checks a connection that was idle for longer before it gives it out. */
+/* The pool checks a connection that was idle for longer than this before it gives it out. */
 #define STALE_AFTER (100 * HF_MS)
-/* The pool closes a connection, but for one, that was idle for this long. */
+/* The pool closes a connection, except the last, that was idle for this long. */
 #define IDLE_MS 60000
 
 /* A call that waits, on its thread's stack. */
@@ -17,22 +17,24 @@ typedef struct waiter {
     hf_item place;
     bool joins;
     pthread_cond_t woken;
-    bool served;               /* it has this connection, or room for a new one, or a status */
+    bool served;               /* it has `connection`, or room for a new one, or a status */
     hf_connection *connection; /* or NULL */
-    hf_status status;          /* of the call that has failed to open one */
+    hf_status status;          /* of the call that failed to open one */
 } waiter;
 
 /* Connections of one kind to a node. */
 typedef struct hf_shelf {
     hf_pool *pool;
     hf_list idle;                       /* the last one used first */
-    unsigned open_count, opening, most; /* all connections, and those that are not open yet */
-    hf_connection *joint;               /* calls may join the calls that use it; or NULL */
+    unsigned open_count, opening, most; /* all connections, including those being opened; those; the
+                                         * limit */
+    hf_connection *joint;               /* calls may join it; or NULL */
     hf_list waiting;                    /* in the order of arrival */
-    bool kept;                          /* the next one to become idle is for the keeper */
+    bool kept;                          /* the next one that becomes idle is for the keeper */
     hf_tries tries;                     /* to open one beside those that are open */
-    bool fails;                         /* the last one could not be opened: */
-    hf_error why;                       /* why; calls that were refused read it later */
+    bool fails;                         /* the last one could not be opened, for the reason in
+                                         * `why` */
+    hf_error why;                       /* read later by calls that were refused */
 } shelf;
 
 struct hf_pool {
@@ -43,7 +45,7 @@ struct hf_pool {
     hf_list closed;  /* connections that leave() closes */
     bool shut;
     size_t shelf_count;
-    shelf shelves[]; /* two of each node: for calls, and for calls that wait for replicas */
+    shelf shelves[]; /* two for each node: for calls, and for calls that wait for replicas */
 };
 
 /* ------------------------------------------------ All with the mutex held */
@@ -59,10 +61,10 @@ static void retire(hf_connection *connection) {
     hf_list_add_last(&connection->shelf->pool->closed, &connection->idle);
 }
 
-/* all: also those to a server that was not replaced, and still serves slots. */
+/* Close idle connections to servers that were replaced, or serve no slot. all: close all. */
 static void retire_idle(shelf *from, bool all) {
     hf_discovery *discovery = from->pool->discovery;
-    from->joint = NULL; /* perhaps to another server */
+    from->joint = NULL; /* it may lead to another server */
     HF_EACH(at, &from->idle) {
         hf_connection *connection = HF_OF(hf_connection, idle, at);
         if (all || !hf_discovery_current(discovery, connection) ||
@@ -71,7 +73,7 @@ static void retire_idle(shelf *from, bool all) {
     }
 }
 
-/* An idle connection that the server has not closed; or NULL. */
+/* Return an idle connection that the server has not closed; or NULL. */
 static hf_connection *pop_good(shelf *at, int64_t now) {
     hf_connection *connection;
     while ((connection = pop_idle(&at->idle)) != NULL) {
@@ -84,7 +86,7 @@ static hf_connection *pop_good(shelf *at, int64_t now) {
     return connection;
 }
 
-/* Is a connection idle for a call? One may be kept for the keeper. */
+/* Return whether a connection is idle for a call: one may be kept for the keeper. */
 static bool has_idle(const shelf *at) { return at->idle.count > (at->kept ? 1 : 0); }
 
 /* Let other calls join the call that has this connection, if no connection is left for them. */
@@ -104,17 +106,17 @@ static void begin_to_open(shelf *at) {
 
 static unsigned open_now(const shelf *at) { return at->open_count - at->opening; }
 
-/* Is a connection open, and can no other be opened for now? */
+/* Return whether a connection is open, and no other can be opened for now. */
 static bool makes_do(const shelf *at, int64_t now) {
     return open_now(at) > 0 && now < at->tries.at;
 }
 
-/* Does what wants a connection alone have to wait for the joint one? */
+/* Return whether a call that wants a connection alone has to wait for the joint one. */
 static bool is_scarce(const shelf *at, int64_t now) {
     return open_now(at) == 1 || makes_do(at, now);
 }
 
-/* Does a call wait that joins no other? */
+/* Return whether a call waits that joins no other. */
 static bool waits_alone(const shelf *at) {
     HF_EACH(place, &at->waiting)
     if (!HF_OF(waiter, place, place)->joins)
@@ -123,12 +125,12 @@ static bool waits_alone(const shelf *at) {
 }
 
 /* Give the call a connection, or room for a new one, which counts as open from now on. behind: the
- * keeper, or a call that joins no other, wants the joint one, which is free once no further call
- * joins. */
+ * keeper, or a call that joins no other, wants the joint connection, which is free when no further
+ * call joins. */
 static bool get(shelf *at, waiter *who, bool behind, int64_t now) {
     hf_connection *connection = NULL;
     hf_connection *joint = who->joins && !(behind && is_scarce(at, now)) ? at->joint : NULL;
-    /* While two are joined, all join: the more there are, the less each costs. */
+    /* While two calls are joined, all join: the more calls, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
     if (connection != NULL && who->joins)
@@ -140,10 +142,10 @@ static bool get(shelf *at, waiter *who, bool behind, int64_t now) {
     who->connection = connection;
     if (connection != NULL)
         return true;
-    /* Once a try has failed: others would join while this call tries again. */
+    /* After a failed try: others would join while this call tries again. */
     bool in_line = who->place.list != NULL;
     bool stays = in_line && !who->joins && open_now(at) > 0 && at->tries.pause_ms > 0;
-    /* A call that gives one back has the waiting ones served again. */
+    /* When a connection is returned, the waiting calls are served again. */
     if (at->open_count >= at->most || makes_do(at, now) || stays ||
         (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
         return false;
@@ -170,8 +172,8 @@ static void serve_waiting(shelf *at) {
     }
 }
 
-/* After a change: close idle connections to servers that were replaced, or that serve no slot any
- * more, and try at once to open others. */
+/* After a change, close idle connections to servers that were replaced, or that no longer serve a
+ * slot, and try at once to open others. */
 static void sweep(hf_pool *pool) {
     unsigned change = hf_discovery_change(pool->discovery);
     if (change == pool->change)
@@ -179,7 +181,8 @@ static void sweep(hf_pool *pool) {
     pool->change = change;
     for (size_t i = 0; i < pool->shelf_count; i++) {
         retire_idle(&pool->shelves[i], false);
-        pool->shelves[i].tries.at = pool->shelves[i].tries.pause_ms = 0; /* another lets in more */
+        pool->shelves[i].tries.at = pool->shelves[i].tries.pause_ms = 0; /* another server may let
+                                                                          * more in */
         serve_waiting(&pool->shelves[i]);
     }
 }
@@ -204,7 +207,7 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
     }
     hf_list_remove(&who->place);
     if (!who->served && !who->joins)
-        serve_waiting(at); /* those behind it may join now */
+        serve_waiting(at); /* the calls behind it may join now */
     pthread_cond_destroy(&who->woken);
     if (who->served && who->status == HF_OK)
         return HF_OK;
@@ -215,23 +218,23 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
     return who->served ? who->status : HF_ECONNECT;
 }
 
-/* Let no further call have the connection; its last user closes it. */
+/* Give the connection to no further call; its last user closes it. */
 static void spoil(hf_connection *connection) {
     shelf *at = connection->shelf;
     if (!connection->broken)
-        hf_discovery_broke(at->pool->discovery); /* at once: the next is opened in its place */
+        hf_discovery_broke(at->pool->discovery); /* now, because the next connection replaces it */
     connection->broken = true;
     if (at->joint == connection)
         at->joint = NULL;
 }
 
-/* Keep or close a connection that its last user has given back. */
+/* Keep or close a connection that its last user has returned. */
 static void put_back(hf_connection *connection) {
     shelf *at = connection->shelf;
     if (at->joint == connection)
         at->joint = NULL;
     if (connection->joint.on && hf_joint_end(connection) != HF_OK)
-        spoil(connection); /* after the last answer: no call has met it */
+        spoil(connection); /* after the last answer: no call has noticed */
     connection->driven = false;
     bool surplus = open_now(at) > at->most && !at->kept;
     if (!connection->broken && !at->pool->shut && !surplus && !hf_connection_unasked(connection) &&
@@ -244,16 +247,16 @@ static void put_back(hf_connection *connection) {
     serve_waiting(at);
 }
 
-/* --------------------------------------------------------------- Outside */
+/* ---------------------------------------------------------- Entry points */
 
-/* Lock, and return the node's connections. */
+/* Lock, and return the shelf of the node. */
 static shelf *enter(hf_pool *pool, int node, bool confirms) {
     pthread_mutex_lock(&pool->mutex);
     sweep(pool);
     return &pool->shelves[2 * node + confirms];
 }
 
-/* Unlock, and close what was retired; wakes: then have the keeper look. */
+/* Unlock, and close the retired connections; wakes: then wake the keeper. */
 static void leave(hf_pool *pool, bool wakes) {
     hf_list closed = {0};
     hf_connection *connection;
@@ -319,8 +322,8 @@ void hf_pool_give(hf_pool *pool, hf_connection *connection, bool good) {
     leave(pool, kept);
 }
 
-/* Count a new connection, or that there is none, for the reason of this thread's message. Returns
- * whether one is open, this or another. */
+/* Count a new connection, or a failure to open one, for the reason in this thread's message.
+ * Returns whether a connection is open, this one or another. */
 static bool end_opening(hf_pool *pool, shelf *at, hf_connection *connection, bool joins,
                         hf_status status) {
     at->opening--;
@@ -365,7 +368,7 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
         status = wait_in_place(at, &mine, deadline);
         *now = hf_now();
     }
-    /* Half of the time is for the connection that is open, if the new one hangs. */
+    /* If the new connection hangs, half of the time is left for the open one. */
     int64_t by = open_now(at) > 0 ? *now + (deadline - *now) / 2 : deadline;
     leave(pool, false);
     *connection_out = mine.connection;
@@ -376,11 +379,11 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
     enter(pool, node, false);
     bool open = end_opening(pool, at, *connection_out, mine.joins, status);
     leave(pool, status == HF_OK);
-    /* Whatever the reason is: one that is open will be free. */
+    /* Whatever the reason is, an open connection will be free. */
     return status != HF_OK && open ? HF_ECONNECT : status;
 }
 
-/* ------------------------------------------------------------ The keeper's */
+/* ---------------------------------------------------------- For the keeper */
 
 int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection **connection_out) {
     shelf *at = enter(pool, node, false);
@@ -394,7 +397,7 @@ int hf_pool_lend(hf_pool *pool, int node, int opens, int64_t now, hf_connection 
         outcome = HF_OPEN;
     }
     at->kept = outcome != HF_LENT;
-    serve_waiting(at); /* in place of a connection that was retired */
+    serve_waiting(at); /* in place of a retired connection */
     leave(pool, false);
     return outcome;
 }
@@ -419,7 +422,8 @@ bool hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_statu
     return open;
 }
 
-/* Returns when the next of them will have been idle for long enough, with the mutex held. */
+/* Close connections that have been idle for too long, and return when the next one will have been.
+ * With the mutex held. */
 static int64_t tidy(shelf *at, unsigned least, int64_t now) {
     while (open_now(at) > least) {
         if (at->idle.last == NULL)

@@ -44,7 +44,7 @@ static bool wants_password(const redisReply *reply) {
 }
 
 /* Ask without a password, then with the URL's if the sentinel wants one. The caller frees the
- * replies, also after a failure; NULL: none. */
+ * replies, even after a failure; NULL: there is none. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
                               int64_t deadline, size_t count, const hf_words *questions,
                               redisReply **replies) {
@@ -65,7 +65,8 @@ static bool is_place(const redisReply *reply) {
            reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-/* The address that this answer has is for a while the one before the failover. */
+/* Return the epoch. For a while after a failover, the address in this answer is still the old
+ * one. */
 static int64_t epoch_of(const redisReply *reply) {
     const char *text = hf_reply_field(reply, "config-epoch");
     return text != NULL ? atoll(text) : 0;
@@ -107,7 +108,7 @@ hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
     if (refused) {
         hf_connection_close(sentinel->events);
         sentinel->events = NULL;
-    } else if (status == HF_OK) { /* of the second channel */
+    } else if (status == HF_OK) { /* the answer for the second channel */
         status = hf_connection_exchange(sentinel->events, hf_now(), deadline, &reply);
         freeReplyObject(reply);
     }
@@ -124,7 +125,7 @@ hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {
     if (poll(&fd, 1, (int)ms) < 1)
         return HF_OK;
     if (sentinel->events == NULL)
-        return HF_ECONNECT; /* there was no question: the sentinel has hung up */
+        return HF_ECONNECT; /* nothing was asked: the sentinel has hung up */
     do {
         redisReply *reply;
         int64_t now = hf_now();

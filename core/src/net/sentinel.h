@@ -17,15 +17,15 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
 void hf_sentinel_close(hf_sentinel *sentinel);
 
 /* Ask, in one round trip, for the master's address, which hf_address_unmake() frees, and for the
- * epoch of that configuration: each failover has a greater one. 0: unknown. */
+ * epoch of that configuration, which grows with each failover. 0: unknown. */
 hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch);
 
-/* Subscribe to its events. A sentinel that refuses can still be asked. */
+/* Subscribe to the sentinel's events. A sentinel that refuses can still be asked. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline);
-/* Wait ms at most for an event, and read all that have arrived. */
+/* Wait at most ms for an event, and read all events that have arrived. */
 hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms);
-/* The socket on which it waits: shutdown(2) ends the wait. */
+/* Return the socket on which hf_sentinel_wait() waits: shutdown(2) ends the wait. */
 int hf_sentinel_fd(const hf_sentinel *sentinel);
 
 #endif

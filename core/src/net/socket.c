@@ -15,8 +15,8 @@
 
 #define AGAIN_MS 10
 
-/* All sockets of the process. The mutex is held while one is made or closed, so that a child's
- * copies are all in the list. */
+/* All sockets of the process. The mutex is held while a socket is made or closed, so that the list
+ * has all copies of a forked child. */
 static struct {
     pthread_mutex_t mutex;
     hf_list open;
@@ -34,7 +34,7 @@ static void in_child(void) {
 
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
-/* 0, or an errno. */
+/* Open a socket. Return 0, or an errno. */
 static int open_socket(hf_socket *socket, int family) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
@@ -53,7 +53,7 @@ void hf_socket_close(hf_socket *socket) {
     hf_list_remove(&socket->open);
 }
 
-/* 0, or an errno. */
+/* Wait until the socket is connected. Return 0, or an errno. */
 static int await(int fd, int64_t deadline) {
     struct pollfd writable = {.fd = fd, .events = POLLOUT};
     int error = 0, ready = 0;
@@ -69,7 +69,8 @@ static int await(int fd, int64_t deadline) {
     return ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ? errno : error;
 }
 
-/* 0, or an errno. A unix socket whose server has a full backlog fails at once. */
+/* Begin to connect. Return 0, or an errno. A unix socket whose server has a full backlog fails at
+ * once. */
 static int begin(int fd, const struct sockaddr *place, socklen_t size, int64_t deadline) {
     while (connect(fd, place, size) != 0) {
         if (errno != EAGAIN)
@@ -98,12 +99,12 @@ static int connect_to(hf_socket *socket, const struct sockaddr *place, socklen_t
 
 static const char *connect_to_path(hf_socket *socket, const char *path, int64_t deadline) {
     struct sockaddr_un place = {.sun_family = AF_UNIX};
-    strcpy(place.sun_path, path); /* hf_address_parse() has seen to its length */
+    strcpy(place.sun_path, path); /* hf_address_parse() has checked its length */
     int error = connect_to(socket, (struct sockaddr *)&place, sizeof place, deadline);
     return error != 0 ? strerror(error) : NULL;
 }
 
-/* Each gets a share of the time that is left. */
+/* Connect to one of the places: each gets a share of the time left. */
 static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int64_t deadline) {
     int64_t left = 0;
     int error = 0;
@@ -118,8 +119,8 @@ static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int6
     return error;
 }
 
-/* Try IPv4 addresses first, because many servers listen on no other; one that never answers leaves
- * some time for IPv6. */
+/* Try IPv4 addresses first, because many servers listen on no other; an address that never answers
+ * leaves some time for IPv6. */
 static const char *connect_to_host(hf_socket *socket, const hf_place *place, int64_t deadline) {
     static const int families[] = {AF_INET, AF_INET6};
     char service[16];
@@ -143,7 +144,7 @@ static const char *connect_to_host(hf_socket *socket, const hf_place *place, int
     }
     return error != 0     ? strerror(error)
            : unknown != 0 ? gai_strerror(unknown)
-                          : "no answer in time"; /* which ended before the first look-up */
+                          : "no answer in time"; /* the time ended before the first look-up */
 }
 
 hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_t deadline) {

@@ -13,14 +13,14 @@
 
 struct hf_tls {
     SSL_CTX *context;
-    BIO_METHOD *socket; /* OpenSSL's own raises SIGPIPE */
+    BIO_METHOD *socket; /* OpenSSL's own BIO raises SIGPIPE */
 };
 
 struct hf_tls_session {
     SSL *ssl;
     int fd, flags;              /* of the socket, and of the call that is under way */
     bool starved;               /* the last send waits for bytes from the other end */
-    bool (*has_time)(void *of); /* a wait gets the time that is left */
+    bool (*has_time)(void *of); /* a wait gets the time left */
     void *of;
     char error[256];
 };
@@ -34,8 +34,8 @@ static int moved(BIO *bio, ssize_t count, int way) {
     return (int)count;
 }
 
-/* The flags of one read or write. A record and a handshake have several; after the deadline each
- * has only what is there. */
+/* Return the flags of one read or write. A record or a handshake has several; after the deadline
+ * each takes only what is there. */
 static int flags_of(const hf_tls_session *session) {
     bool waits = (session->flags & MSG_DONTWAIT) == 0 && session->has_time(session->of);
     return waits ? session->flags : session->flags | MSG_DONTWAIT;
@@ -64,15 +64,15 @@ static const char *reason(void) {
     return text != NULL ? text : "unknown reason";
 }
 
-/* The low bits, where OpenSSL 1.1 and 3 both have it. */
+/* Return the low bits, where OpenSSL 1.1 and 3 both have the reason. */
 static int reason_number(void) { return (int)(hf_ssl.ERR_peek_last_error() & 0xfff); }
 
-/* Why a file is refused: by the system, or by OpenSSL. */
+/* Return why a file is refused: by the system, or by OpenSSL. */
 static const char *why_not(const char *path) {
     return access(path, R_OK) != 0 ? strerror(errno) : reason();
 }
 
-/* Without a function OpenSSL asks the terminal, for as long as it takes. */
+/* Give OpenSSL no password: without a function it asks the terminal, and waits. */
 static int no_password(char *text, int size, int writes, void *pointer) {
     (void)text, (void)size, (void)writes, (void)pointer;
     return -1;
@@ -142,7 +142,7 @@ void hf_tls_free(hf_tls *tls) {
 
 static bool send_name(SSL *ssl, const char *name) {
     return hf_ssl.SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-                           (void *)name) == 1; /* which copies it */
+                           (void *)name) == 1; /* OpenSSL copies the name */
 }
 
 hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
@@ -188,7 +188,7 @@ void hf_tls_end(hf_tls_session *session) {
     free(session);
 }
 
-/* A failed SSL_read or SSL_write, in the terms of recv(2). */
+/* Return the result of a failed SSL_read or SSL_write as recv(2) would. */
 static ssize_t outcome(hf_tls_session *session, int count) {
     int error = errno;
     switch (hf_ssl.SSL_get_error(session->ssl, count)) {

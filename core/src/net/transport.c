@@ -29,7 +29,7 @@ void hf_warn(char *warnings, size_t capacity, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Every policy but noeviction may evict keys with a TTL. A lock without a lease has no TTL:
+/* Every policy except noeviction may evict keys with a TTL. A lock without a lease has no TTL:
  * volatile-* policies spare it, allkeys-* policies do not. */
 void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, const char *info) {
     char policy[32], limit[32];
@@ -88,7 +88,7 @@ static hf_status try_nodes(hf_transport *transport, int64_t deadline) {
 
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_client_options options = address->options;
-    const char *shown = address->shown; /* the discovery's, from now on */
+    const char *shown = address->shown; /* belongs to the discovery from now on */
     hf_discovery *discovery;
     int64_t deadline;
     hf_status status = hf_discovery_open(address, &deadline, &discovery);
@@ -155,13 +155,13 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 typedef struct hf_trip {
     hf_request *request;
     bool explains; /* if it is refused, report which permissions the user lacks */
-    bool pulled;   /* the brake, while it waited for its answer: the server may be well */
+    bool pulled;   /* the brake was pulled during the wait for the answer: the server may be well */
     hf_course course;
     int64_t deadline;
 } hf_trip;
 
-/* Count the replicas that have the request's writes, if it wrote anything. False: the connection
- * is useless now. */
+/* Count the replicas that have the request's writes, if it wrote anything. False: the connection is
+ * useless now. */
 static bool count_replicas(hf_transport *transport, hf_connection *connection, const hf_trip *trip,
                            hf_answer *answer) {
     const hf_request *request = trip->request;
@@ -175,15 +175,16 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection, c
                           hf_after(by, request->replica_ms), &answer->replicas) == HF_OK;
 }
 
-/* The server writes first to the client that it queued last. A release that hands on queues
- * the waiter, and then its own caller; so a PING before it, in the same write, queues the caller
- * first, and the waiter gets its grant sooner. Correctness does not depend on it. */
+/* Choose how to send the request. The server writes first to the client that it queued last. A
+ * release that hands the lock on queues the waiter, and then its own caller; so a PING before it,
+ * in the same write, queues the caller first, and the waiter gets its grant sooner. Correctness
+ * does not depend on it. */
 static int how_to_send(const hf_trip *trip) {
     return (trip->course.whole ? HF_WHOLE : 0) | (trip->course.asking ? HF_ASKING : 0) |
            (trip->request->hands_on ? HF_NUDGES : 0);
 }
 
-/* A long request or answer would keep others waiting. */
+/* Choose the connection: a long request or answer would keep others waiting. */
 static int how_to_take(const hf_request *request) {
     if (request->replicas > 0)
         return HF_POOL_CONFIRMS;
@@ -211,7 +212,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     else if (!hf_brake_watch(connection->socket.fd))
         status = hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     if (status != HF_OK) {
-        hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
+        hf_pool_give(transport->pool, connection, false); /* the request is in its buffer */
         return status;
     }
     answer->sent_at = now;
@@ -234,7 +235,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
-        outcome->after = HF_AFTER_SILENCE; /* its answer counts for nothing */
+        outcome->after = HF_AFTER_SILENCE; /* the answer does not count */
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip, answer) && alive;
     }
@@ -246,7 +247,8 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     return status;
 }
 
-/* A brake shuts the connection down: it must be of this call alone, and not to be waited for. */
+/* Take a connection. A brake would shut it down: so it must belong to this call alone, and no call
+ * may wait for it. */
 static hf_status take(hf_transport *transport, const hf_trip *trip, int64_t *now,
                       hf_connection **connection_out) {
     int how = how_to_take(trip->request);
@@ -309,7 +311,7 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     for (;;) {
-        hf_outcome outcome = {.after = HF_AFTER_FAIL, /* unless the attempt meets something else */
+        hf_outcome outcome = {.after = HF_AFTER_FAIL, /* unless the attempt finds another error */
                               .to = -1,
                               .clustered = hf_discovery_clustered(transport->discovery),
                               .deadline = trip->deadline};
@@ -354,7 +356,8 @@ void hf_transport_refusal(const char *text, const hf_request *question, const re
     if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len > 0)
         hf_explain("%.200s; missing: %.180s", text, reply->str);
     else if (reply == NULL && hf_error_key(hf_error_message()) &&
-             (key = hf_request_key(question, &length)) != NULL) /* the lock's own */
+             (key = hf_request_key(question, &length)) != NULL) /* the question failed on the lock's
+                                                                 * own key */
         hf_explain("%.200s; missing: ~%.*s", text, length < 80 ? (int)length : 80, key);
     else
         hf_explain("%.200s", text);

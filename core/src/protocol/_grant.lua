@@ -1,11 +1,11 @@
--- Who gets the lock: K and Q as the general scripts read and change them. Needs _state.lua,
--- and locals Q and R.
+-- Decides who gets the lock: the general scripts read and change K and Q through this file. Needs
+-- _state.lua, and locals Q and R.
 
--- Clients that let a pushed grant run out. Their members leave the queue; live ones come back
+-- Clients that let a pushed grant run out. Their members leave the queue; live clients come back
 -- with their first score.
 local ghosts = {}
 
--- Ended holds leave the form many; once no exclusive one is left, it is shared.
+-- Remove ended holds from the form many; when no exclusive hold is left, it is shared.
 local function prune_holds()
   local x, extra = held.x, held.extra
   for _, id in ipairs(call('ZRANGEBYSCORE', S, '-inf', now_ms, 'LIMIT', 0, 150)) do
@@ -27,7 +27,7 @@ local function prune_holds()
   else
     if held.x ~= x or held.extra ~= extra then refused('HSET', K, 'hf1', header()) end
     held.first = ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
-    -- All may be over where K lives longer than its readers.
+    -- All holds may have ended where K lives longer than its shared holds.
     if held.first <= now_ms and ms(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]) <= now_ms then
       delete(K, S)
       held = nil
@@ -35,7 +35,7 @@ local function prune_holds()
   end
 end
 
--- Reads K as it is now. Answers the server's error, if there was one.
+-- Read K as it is now. Returns the server's error, if there was one.
 local function read()
   local err = look()
   if err then return err end
@@ -50,7 +50,7 @@ local function read()
   end
 end
 
--- End one hold that there is, with all that a removal changes. Answers the server's error.
+-- End one existing hold, with all that its removal changes. Returns the server's error.
 local function drop(id, ends, mode, weight)
   local err
   if held.form ~= 'many' or held.n == 1 then
@@ -70,13 +70,13 @@ local function drop(id, ends, mode, weight)
   local latest = call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
   if ms(latest) < ends then
     last_end(latest)
-    -- With an end that has come by now the server has deleted it.
+    -- If that end has passed, the server has deleted K.
     if call('EXISTS', K) == 0 then held = nil end
   end
 end
 
--- The only, exclusive hold of a free K: in the form one if F is flagged for a queue. All or
--- nothing; answers the server's error.
+-- Begin the only, exclusive hold of a free K: in the form one if F is flagged for a queue. All or
+-- nothing; returns the server's error.
 local function put(form, id, fence, rest, lease)
   local err
   local owner = sub(rest, 14)
@@ -95,8 +95,9 @@ local function put(form, id, fence, rest, lease)
   held = { form = form, id = id, fence = fence, owner = owner, rest = rest, x = 1, first = ends }
 end
 
--- The end of K, for S: as a number and as a score. A server up to 7.0 looks at its clock for the time
--- that is left; if it stands still after the script's first look, only a later one errs to the safe side.
+-- Return the end of K, for S: as a number and as a score. A server up to 7.0 reads its clock for
+-- the time left; if it stood still after the script first read the clock, only a later reading errs
+-- on the safe side.
 local function end_of_key()
   local ttl = call('PTTL', K)
   if ttl < 0 then return math.huge, 'inf' end
@@ -105,9 +106,9 @@ local function end_of_key()
   return ends, fmt('%.0f', ends)
 end
 
--- Gives a shared hold that is taken the form many, in which a plain HDEL misses, and a release looks
--- at the queue. All or nothing; answers the server's error. The caller sets the ends, after what it adds: a
--- server deletes K at once if it is to end now.
+-- Change a shared hold in the form taken to the form many, in which a plain HDEL finds nothing, and
+-- a release looks at the queue. All or nothing; returns the server's error. The caller sets the
+-- ends after it has added its hold: a server deletes K at once if its end is now.
 local function spread()
   local was, first, ends = held, end_of_key()
   if call('EXISTS', S) == 1 then call('DEL', S) end
@@ -122,15 +123,14 @@ local function spread()
   refused('HDEL', K, 's' .. was.id .. was.fence)
 end
 
--- K is one of readers no more, and ends with its last hold. Answers the server's error.
+-- Let K end with its last hold, without `till`. Returns the server's error.
 local function shut()
   if not held.till then return end
   held.till = nil
   return refused('HSET', K, 'hf1', header()) or last_end(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2])
 end
 
--- One more hold, in the form many, which it may begin. All or nothing; answers the server's
--- error.
+-- Add a hold, in the form many, which it may begin. All or nothing; returns the server's error.
 local function add(id, mode, weight, fence, client, owner, lease)
   local ends = lease > 0 and now_ms + lease or math.huge
   local score = lease > 0 and fmt('%.0f', ends) or 'inf'
@@ -158,7 +158,7 @@ local function add(id, mode, weight, fence, client, owner, lease)
       err = last_end(spreads and held.first > ends and fmt('%.0f', held.first) or score)
     end
   else
-    -- What a lost K has left behind.
+    -- A lost K may have left it behind.
     if call('EXISTS', S) == 1 then call('DEL', S) end
     if alone then
       held = { form = 'many', fence = '', owner = '', x = mode == 's' and 0 or 1, n = 1,
@@ -189,7 +189,7 @@ local function add(id, mode, weight, fence, client, owner, lease)
   if held.first and ends < held.first then held.first = ends end
 end
 
--- The columns of a member; nil: it has others.
+-- Read the columns of a member; nil: it has other columns.
 local function parse(m)
   local mode = sub(m, 76, 76)
   local a = { member = m, id = sub(m, 1, 32), client = sub(m, 33, 64), kind = sub(m, 65, 65),
@@ -216,9 +216,9 @@ local function publish(a, text)
   return refused(a.kind == 's' and 'SPUBLISH' or 'PUBLISH', channel(a), text)
 end
 
--- Has a waiter gone? Asked before PUBLISH, whose count does not say who can still receive the
--- message. nil and an error: this user may not ask. A server without sharded channels has no
--- listener on one.
+-- Return whether a waiter has gone. Done before PUBLISH, whose count does not show who can still
+-- receive the message. nil and an error: this user has no permission to ask. A server without
+-- sharded channels has no listener on any.
 local heard = {}
 local function gone(a, score)
   if not a or (a.timeout > 0 and score + a.timeout * 1000 <= now) then return true end
@@ -231,9 +231,9 @@ local function gone(a, score)
   return not heard[name]
 end
 
--- The head of the queue, its score; or nil and an error. A plain F says that the queue
--- is empty. queued: is a waiter there? nil: not known. ended: ~ is there, which keeps the queue
--- and its TTL while others come and go.
+-- Return the head of the queue and its score; or nil and an error. A plain F shows that the queue
+-- is empty. queued: whether there is a waiter; nil: not known. ended: ~ is there, which keeps the
+-- queue and its TTL while waiters come and go.
 local queued, ended = nil, false
 if stored and not flagged then queued = false end
 local function head()
@@ -245,14 +245,15 @@ local function head()
   if queued then return first[1], first[2] end
 end
 
--- Who may hold the lock now: everybody is measured by this.
+-- Return whether a member may hold the lock now: the one rule for all.
 local function fits(a)
   if foreign then return false end
   if not held then return true end
   return a.mode == 's' and held.x == 0 and (a.permits == 0 or held.n + held.extra + a.weight <= a.permits)
 end
 
--- Does a shared one say another number than is stored; or a weight, and no number?
+-- Return whether a shared member gives another number than the stored one; or a weight, and no
+-- number.
 local function differs(a)
   if a.mode ~= 's' then return false end
   if not limit then return a.permits == 0 and a.weight > 1 end
@@ -260,8 +261,9 @@ local function differs(a)
   return a.permits ~= sub(limit, 1, 10) + 0 or (per > 0 and a.lease ~= per)
 end
 
--- The record of an outcome, for those of mode o. A call that has begun, and whose hold is over, has one:
--- it is unknown what became of it. Or the error of a record of another type. nil: not looked at; K and R change before.
+-- Return the record of an outcome, for members of mode o; or the error of a record of another type.
+-- A call that has begun, and whose hold has ended, has one: its outcome is unknown. outcome: nil
+-- before the first look; K and R do not change after it.
 local outcome
 local function has_outcome()
   if outcome == nil then
@@ -269,13 +271,14 @@ local function has_outcome()
     local kind = type(v) == 'string' and sub(v, 33, 33)
     local unknown = kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))
     outcome = (kind == 'd' or kind == 'e' or unknown or not kind) and v
-    -- Its time runs from when the first caller is told: until then no caller makes the call again.
+    -- Its time runs from the first report to a caller: before that no caller makes the call again.
     local ms = unknown and call('HGET', R, 'b') or ''
     if ms ~= '' and call('PTTL', R) < 0 then refused('PEXPIRE', R, ms) end
   end
   return outcome
 end
--- One message for all of a client who are to ask: for the outcome, or by another number.
+-- Send one message for all waiters of a client that must ask again: for the outcome, or with
+-- another number.
 local told = {}
 local function tell(a)
   local err = refused('ZREM', Q, a.member)
@@ -284,13 +287,13 @@ local function tell(a)
   publish(a, 'r' .. a.id .. stamp)
 end
 
--- Hand on what can be: to the first live waiters of the queue, while they fit.
+-- Hand the lock on: to the first live waiters of the queue, while they fit.
 --
--- asking  hold id -> true for the callers' own: they are alive, and get an answer instead of a
+-- asking  hold id -> true for the caller's own ids: they are alive, and get an answer instead of a
 --         message: asking[id] becomes { fence, ms left }
 --
--- Answers the server's error, if it refused something; and whether there is more to do. What
--- was refused is undone: the waiter stays the first, and will come and ask.
+-- Returns the server's error, if it refused a command; and whether there is more to do. A refused
+-- grant is undone: the waiter stays the first, and its re-check will ask.
 local function grant(asking)
   if next(ghosts) and queued ~= false then
     for _, m in ipairs(pcall('ZRANGE', Q, 0, 299)) do
@@ -316,8 +319,8 @@ local function grant(asking)
       return
     else
       local fence, client, lease = later(last), NOBODY, a.lease
-      -- A pushed grant lasts only until its claim. So a waiter whose machine died with its
-      -- connection open does not delay the rest by a whole lease.
+      -- A pushed grant lasts only until its claim, so that a waiter whose machine died with its
+      -- connection open does not delay the others by a whole lease.
       if not mine then client, lease = a.client, (lease == 0 or lease > 3000) and 3000 or lease end
       err = refused('ZREM', Q, m)
       if err then return err end
@@ -346,8 +349,8 @@ local function grant(asking)
   return nil, true
 end
 
--- What a script leaves behind: a queue that lives longer than the pause between re-checks,
--- but not longer than its waiters; and F flagged as long as a `take` must not pass.
+-- Leave a queue that lives longer than the pause between re-checks, but not longer than its
+-- waiters; and F flagged as long as a `take` must not pass.
 local function settle()
   if queued == nil then head() end
   local waits = held ~= nil and held.form == 'one' -- for a queue

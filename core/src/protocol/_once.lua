@@ -1,19 +1,19 @@
--- The record R of a call that is made once: what is known of it, and every way to change it. Needs
+-- The record R of a call that is made once: its state, and every way to change it. Needs
 -- _state.lua, and local R.
 --
--- hf1 = <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>; n = a note; b = the bytes, or of kind b
--- the ms that an unknown outcome stays.
--- Kinds: b begun, r may be called again, d done, e a kept error.
+-- hf1 = <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>; n = a note; b = the bytes, or
+-- for kind b the ms for which an unknown outcome is kept. Kinds: b begun, r may be made again, d
+-- done, e a kept error.
 
 local record, wrong = pcall('HGET', R, 'hf1'), nil -- of another type: the server's error
 if type(record) == 'table' then record, wrong = nil, record end
 local kind = record and sub(record, 33, 33)
--- Written by the hold with that id and fence?
+-- Return whether the hold with that id and fence wrote it.
 local function written_by(id, fence)
   return record and sub(record, 1, 32) == id and sub(record, 34, 49) == fence
 end
 
--- Write another record in its place; ms: 0 never ends. All or nothing; answers the server's error.
+-- Replace the record; ms: 0 never ends. All or nothing; returns the server's error.
 local function write(id, which, fence, terms, owner, note, bytes, ms)
   local old, oldnote, oldbytes = record, nil, nil
   if old then oldnote, oldbytes = call('HGET', R, 'n'), call('HGET', R, 'b') end
@@ -31,11 +31,11 @@ local function write(id, which, fence, terms, owner, note, bytes, ms)
   end
   record, kind = new, which
 end
--- The same hold's record, or that of a caller that settles it, as another kind.
+-- Replace the record of the same hold, or as a caller settles it, by another kind.
 local function rewrite(id, which, owner, note, bytes, ms)
   return write(id, which, sub(record, 34, 49), sub(record, 74, 138), owner or sub(record, 139), note, bytes, ms)
 end
--- All who ask for the outcome are told, of the first 100. Needs _grant.lua.
+-- Notify the waiters for the outcome among the first 100. Needs _grant.lua.
 local function tell_all()
   if queued == false then return end
   for _, m in ipairs(pcall('ZRANGE', Q, 0, 99)) do

@@ -1,6 +1,6 @@
--- What K, F and S say, and every way to change them. docs/protocol.md has the columns.
--- Needs locals K and S; F, or nil if it is of no concern; and if it may change life: that of
--- a plain one (ms), or nil: a day.
+-- The state of K, F and S, and every way to change it. docs/protocol.md has the columns. Needs
+-- locals K and S; F, or nil if it is not used; and, if F may change, life: the life of a plain F
+-- (ms), or nil for a day.
 local call, pcall, sub = redis.call, redis.pcall, string.sub
 local find, fmt = string.find, string.format
 local NOBODY = '--------------------------------'
@@ -9,8 +9,8 @@ local stamp = sub('000000000' .. time[1], -10) .. sub('00000' .. time[2], -6)
 local now = stamp + 0
 local now_ms = (now - now % 1000) / 1000
 
--- A command; answers the server's error, if there was one. That it is not the master any more is
--- what the client must hear, whatever else the script found.
+-- Run a command; returns the server's error, if there was one. If the server is no longer the
+-- master, that is the answer to the client, whatever else the script found.
 local demoted
 local function failed(reply)
   if type(reply) ~= 'table' or not reply.err then return end
@@ -18,15 +18,15 @@ local function failed(reply)
   return reply
 end
 local function refused(...) return failed(pcall(...)) end
--- Without the permission for DEL, an end that has passed does it.
+-- Delete keys; without the permission for DEL, by an end that has passed.
 local function delete(...)
   local err = refused('DEL', ...)
   if err then err = refused('PEXPIREAT', K, '1') end
   return err
 end
 
--- Fences are 16 digits, so that they compare as texts: to read or print a number costs as
--- much as a command.
+-- Fences have 16 digits, so that they compare as texts: to read or print a number costs as much as
+-- a command.
 local stored, limit = F and pcall('GET', F), nil
 if type(stored) == 'table' then
   -- A limit is stored: F is a hash.
@@ -39,14 +39,14 @@ if stored and (#stored == 16 or #stored == 61) then
   last = sub(stored, 1, 16)
   if #stored == 61 then mark, buried, flagged = sub(stored, 17, 48), sub(stored, 49), true end
 end
--- The fences are used up: nothing can be granted, but what is held can be released.
+-- Return whether the fences are used up: no lock can be granted, but holds can be released.
 local function spent() return last >= '9007199254740989' or stamp >= '9007199254740989' end
 local function later(fence) -- the next one after it
   return fence < stamp and stamp or fmt('%016.0f', fence + 1)
 end
 
--- F as it is to be: flagged while there is a client to look after. It lives until its life, or
--- flagged a day, after the later of clock and fence.
+-- Write F: flagged while there is a queue, an unclaimed grant or a dead id. It lives for its life,
+-- or for a day if it is flagged, after the later of clock and fence.
 local function lives(flag) return not flag and life or '86400000' end
 local function remember(fence, client, flag)
   if buried <= sub(stamp, 1, 13) then buried = '0000000000000' end
@@ -64,10 +64,10 @@ local function remember(fence, client, flag)
   return err
 end
 
--- nil: it is free. form: taken, one, many; x: how many exclusive holds; and of the
--- exclusive ones, or of a shared one that is taken, id, fence and owner. n: all holds; extra: what
--- they weigh beyond one each. Of the form many first: the first end; till: K lives at least until
--- then (ms, 13 digits), and the queue is empty.
+-- held: nil if the lock is free. form: taken, one, many; x: the number of exclusive holds; id,
+-- fence and owner: of the exclusive holds, or of a shared hold in the form taken. n: the number of
+-- all holds; extra: the sum of their weights beyond one each. For the form many, first: the first
+-- end; till: K lives at least until then (ms, 13 digits), and the queue is empty.
 local held, foreign = nil, false
 
 local function header()
@@ -80,15 +80,15 @@ local function ms(score) -- an end as a number
 end
 local function left(ends) return ends == math.huge and -1 or ends - now_ms end
 
--- K in the form one, with a 2 if F knows more than the fence, or has a limit: `wait` and the short
--- `release` do not look at F otherwise.
+-- Return the value of K in the form one, with a 2 if F has more than the fence, or a limit:
+-- otherwise `wait` and the short `release` do not read F.
 local function one(id, fence, rest)
   return id .. ((limit or buried > sub(stamp, 1, 13) or last > fence) and '2' or '1') .. fence .. rest
 end
 local function mend_one() -- after F has changed
   if held and held.form == 'one' then return refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest)) end
 end
--- Every later acquire of that id is refused. Answers the server's error.
+-- Bury an id: every later acquire with it is refused. Returns the server's error.
 local function bury(dead)
   local err = refused('SET', dead, '1', 'PX', '600000')
   if err then return err end
@@ -96,7 +96,7 @@ local function bury(dead)
   return mend_one() or remember(last, mark, flagged)
 end
 
--- Reads the form of K. Answers the server's error, if there was one.
+-- Read the form of K. Returns the server's error, if there was one.
 local function look()
   local v = pcall('HGET', K, 'hf1')
   if failed(v) then
@@ -118,7 +118,7 @@ local function look()
   elseif find(v, '^[nwp]', 33) then
     held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)),
       extra = tonumber(sub(v, 51, 62)) or 0, till = sub(v, 33, 33) == 'p' and sub(v, 37, 49) or nil }
-    -- Without S it is unknown when it ends: busy until K's own end.
+    -- Without S the end of the hold is not known: the lock is busy until K's own end.
     held.n = S and call('ZCARD', S)
     if held.n == 0 then held, foreign = nil, true end
   else
@@ -126,15 +126,15 @@ local function look()
   end
 end
 
--- A field of the form many: fence, mode, owner, client, weight. A heavy hold has a w.
+-- Read a field of the form many: fence, mode, owner, client, weight. A heavy hold has a w.
 local function field(v)
   local heavy = sub(v, 1, 1) == 'w'
   return sub(v, 2, 17), heavy and 's' or sub(v, 1, 1), sub(v, heavy and 60 or 50), sub(v, 18, 49),
     heavy and tonumber(sub(v, 50, 59)) or 1
 end
 
--- One hold: its end (ms), fence, mode, owner, the client if it is pushed and unclaimed, and its
--- weight; nil: it is not held.
+-- Return one hold: its end (ms), fence, mode, owner, its client if it is pushed and unclaimed, and
+-- its weight; nil: it is not held.
 local function hold(id)
   if not held then return end
   if held.form ~= 'many' then
@@ -148,9 +148,9 @@ local function hold(id)
   if v then return ends, field(v) end
 end
 
--- The hold with that fence, or with any if it is empty: its id, and then as hold(). A hold that is
--- kept has an id of its own, so that no request sent before extends it; but its client, which may
--- not have heard so, can look at it, and release it.
+-- Return the hold with that fence, or with any fence if it is empty: its id, and then as hold(). A
+-- kept hold has an id of its own, so that no earlier request extends it; but its client, which may
+-- not have received the answer, can look at it, and release it.
 local KEPT = '0000000000000000'
 local function find_hold(id, fence)
   local ends, granted, mode, owner, client, weight = hold(id)
@@ -161,7 +161,7 @@ local function find_hold(id, fence)
   return id, granted == fence and ends or nil, granted, mode, owner, client, weight
 end
 
--- K, and S with it, end with the last hold: `ends` as S has it. Or later, where they were told to live.
+-- Let K, and S with it, end with the last hold: `ends` as S has it; or later, if `till` is later.
 local function last_end(ends)
   if held and held.till and ends ~= 'inf' and ends + 0 < held.till + 0 then ends = held.till end
   if ends == 'inf' then
@@ -172,10 +172,10 @@ local function last_end(ends)
   return refused('PEXPIREAT', S, ends) or refused('PEXPIREAT', K, ends)
 end
 
--- Another lease for a hold that now has `ends`; never shorter, but for `exactly`. The keys go
--- first, which a full server allows, and then allows the rest. Their end is set even if no
--- hold's is later: another program may have brought it forward. Answers the hold's end, and the
--- server's error.
+-- Give another lease to a hold that now has `ends`; never a shorter one, unless `exactly`. The ends
+-- of the keys are set first, which a full server allows, and it then allows the rest. They are set
+-- even if no hold's end is later: another program may have brought them forward. Returns the hold's
+-- end, and the server's error.
 local function extend(id, ends, lease, exactly)
   local new = lease > 0 and now_ms + lease or math.huge
   if new == ends or (new < ends and not exactly) then return ends, refused('HDEL', K, '') end

@@ -1,35 +1,36 @@
--- acquire: take K for each of several hold ids of one client, or wait for it in the queue;
--- without any it only hands on.
+-- acquire: take K for each of several hold ids of one client, or wait for it in the queue; without
+-- an id, only hand the lock on.
 --
 -- KEYS  K, F, Q, S, R, then the dead-id key of each hold id
 -- ARGV  floor: the highest fence of K that the client has seen; then for each hold id:
 --       hold id, owner, lease (ms; 0: never)
 --       mode: x exclusive, o exclusive or the outcome, s shared and its permits (0: no limit), w
 --         shared, its permits, a colon and its weight (2 or more)
---       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
---         one, its own
+--       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in that
+--         hold of the same owner
 --       member: empty, it does not wait; score (0: none yet; -µs: none yet, and a head start of
---         as much)
+--         that time)
 --       and at the end the life of a plain F (ms), if that is not a day
--- Answers  server µs; ms until it should ask again (the first end of a hold; -1: none ends;
+-- Answers  server µs; ms until it should ask again (the first end of a hold; -1: no hold ends;
 --       0: free; -2: at once, there is more to hand on); then for each hold id three
 --       numbers:
 --         0 busy: 0, 0
 --         1 held: fence, ms left (-1: never)
 --         2 queued, 4 queued behind a foreign lock: score, rank
---         6, 8 the same, but it had a score and was out of the queue
+--         6, 8 as 2, 4, but it had a score and was out of the queue
 --         3 dead (released or cancelled): 0, 0
 --         5 an outcome: the record { hf1, n, b } for the first such id, then empty; its ms (-1: no
 --           end)
---         9 refused: it would wait for the shared hold in which it nests, or is heavier
---         10 refused: it says another number than is stored: that; ms of a gate's passes (0, 0: none
---           is stored, and it says a weight alone)
+--         9 refused: it would wait for the shared hold in which it nests, or is heavier than that
+--           hold
+--         10 refused: it gives another number than the stored one: the stored number; ms of a
+--           gate's passes (0, 0: none is stored, and it gives only a weight)
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- The common cases of nested holds, and the first waiter, written out for speed, without functions:
--- to make them costs more than the commands. A plain F says that the queue is empty, so that no waiter
--- is passed; that no id is dead; and which fence was the last. A `break` goes the general way, with
--- all as before.
+-- Short ways: the common cases of nested holds, and the first waiter, written out for speed,
+-- without functions, because making functions costs more than the commands. A plain F shows that
+-- the queue is empty, so that no waiter is passed; that no id is dead; and the last fence. A
+-- `break` goes the general way, with nothing changed.
 repeat
   local id, owner, lease, how, floor = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[1]
   if #KEYS ~= 6 or not lease or lease < 10 or lease > 315360000000 or lease % 1 ~= 0 or #owner < 1
@@ -52,8 +53,8 @@ repeat
     and (not shared or tonumber(sub(m, 89, 98)) == tonumber(sub(how, 2)))
 
   if #last ~= 16 then
-    -- A waiter asks again, or one more comes, and it does not fit. If another waiter fits, its own question
-    -- finds out.
+    -- A waiter asks again, or one more arrives, and it does not fit. If another waiter fits, its
+    -- own re-check finds out.
     local again
     if not waits or #last ~= 61 or sub(last, 49) ~= '0000000000000' or nests and sub(v or '', 63) == owner then break end
     if form == '1' or form == '2' then
@@ -85,14 +86,16 @@ repeat
     end
     local rank = call('ZRANK', Q, m)
     if added == 0 then
-      -- One more, wherever: the dead do not pile up behind a lock that is held for long.
+      -- Look at one more member, anywhere: gone waiters must not pile up behind a lock that is held
+      -- for long.
       local m = call('ZRANGE', Q, us % (rank + 2), us % (rank + 2))[1]
       if m and m ~= '~' and m ~= ARGV[7] then
 --@include _hears.lua
         if not heard then break end
       end
     end
-    -- Once a second is enough; but a question writes something: is this still the master?
+    -- Once a second is enough; but a re-check writes in any case, to show whether this is still the
+    -- master.
     local late = last < time[1]
     if added ~= 1 or late then err = pcall('PEXPIRE', Q, '30000') end
     if type(err) == 'table' then break end
@@ -104,7 +107,7 @@ repeat
   local value = '--------------------------------' .. owner
 
   if form == 'n' then
-    -- Nests in its owner's.
+    -- It nests in its owner's hold.
     local x = sub(v, 17, 32)
     local first = sub(v, 50, 50) == 'x' and nests and sub(v, 63) == owner
       and call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]
@@ -131,11 +134,11 @@ repeat
     return { stamp + 0, lease, 1, fence + 0, lease }
   end
 
-  -- With Q there F was lost.
+  -- If Q exists, F was lost.
   if v or call('EXISTS', S, Q) > 0 then break end
   local size = call('HLEN', K)
   if how == 'o' and size == 0 then
-    -- The outcome, without holders and waiters.
+    -- It gets the outcome: there are no holders and no waiters.
     local record = call('HGET', R, 'hf1')
     if not record or not string.find(record, '^[de]', 33)
       or m ~= '' and (sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
@@ -149,7 +152,7 @@ repeat
   end
   if size ~= 1 then break end
 
-  -- Taken: it gets another form, in which a plain HDEL misses.
+  -- Taken: K gets another form, in which a plain HDEL finds nothing.
   local all, ttl = call('HGETALL', K), call('PTTL', K)
   local name, holder = all[1], all[2]
   if #name ~= 49 or sub(name, 1, 1) ~= 'h' or sub(name, 2, 33) == id then break end
@@ -249,9 +252,9 @@ if spent() then return bad('the last fence is') end
 
 local err = read()
 if err then return err end
--- A floor above the last fence: the server has lost the fence, or a majority has given a greater one. For who
--- holds the lock it is stored before the answer, because "held" then says that it is; the first write is one that
--- a full server allows, and then allows the rest.
+-- A floor above the last fence: the server has lost the fence, or a majority has given a greater
+-- one. For a holder it is stored before the answer, because the answer "held" means that it is
+-- stored; the first write is one that a full server allows, and it then allows the rest.
 if floor > last then
   last = floor
   if asks[1] and hold(asks[1].id) then
@@ -262,7 +265,8 @@ if floor > last then
   if err then return err end
 end
 
--- F and K let no newcomer pass the queue: F is flagged, and a plain release misses.
+-- Change F and K so that no newcomer passes the queue: F is flagged, and a plain release finds
+-- nothing.
 local function guard()
   local err
   if not flagged then err = remember(last, mark, true) end
@@ -284,9 +288,9 @@ local function guard()
   if call('EXISTS', K) == 0 then held = nil end -- its end has come
   return err
 end
--- Chooses the place of asker i: behind the last; with a head start that time earlier, unless the clock has stepped
--- back behind the last, because then it would pass members that came long before. Answers the place of the last; nil:
--- the queue is empty.
+-- Choose the place of asker i: after the last; with a head start, earlier by that time, unless the
+-- clock has stepped back to before the last, because it would then pass members that arrived long
+-- before. Returns the place of the last; nil: the queue is empty.
 local function place(a, i)
   local top = queued ~= false
     and tonumber(call('ZREVRANGEBYSCORE', Q, '(inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]) or nil
@@ -294,7 +298,8 @@ local function place(a, i)
   a.score = top and top >= at and top + 1 or at - a.ahead
   return top
 end
--- Join the queue: the member goes first, which without memory is refused and leaves nothing.
+-- Join the queue: the member is written first, which a full server refuses, and nothing is left
+-- behind.
 local function join(a)
   local err = refused('ZADD', Q, fmt('%.0f', a.score), a.member, 'inf', '~')
   if err then return err end
@@ -324,7 +329,7 @@ for i, a in ipairs(asks) do
   end
   local done = true
   if ends then
-    -- With the whole lease left it would pass for a new grant, and never be claimed.
+    -- With its whole lease left it would be taken for a new hold, and never be claimed.
     local rest = left(ends)
     answer(i, 1, tonumber(fence), rest == a.lease and rest - 1 or rest)
   elseif buried > sub(stamp, 1, 13) and call('EXISTS', KEYS[5 + i]) == 1 then
@@ -374,7 +379,7 @@ for i, a in ipairs(asks) do
     granted = true
     answer(i, 1, tonumber(got[1]), got[2])
   elseif a.open and not got and not err and not more and fits(a) and not queued then
-    -- It fits, and no waiter is before it.
+    -- It fits, and no waiter comes before it.
     local fence, refusal = later(last), nil
     if a.mode == 's' then
       refusal = add(a.id, 's', a.weight, fence, NOBODY, a.owner, a.lease)
@@ -405,7 +410,8 @@ end
 if err and (demoted or not (held or foreign or granted)) then return err end
 
 if waits then
-  -- A few of the queue, wherever: the dead do not pile up behind a lock that is held for long.
+  -- Look at a few members, anywhere: gone waiters must not pile up behind a lock that is held for
+  -- long.
   local size = call('ZCARD', Q)
   if size > 2 then
     local some = call('ZRANGE', Q, now % size, now % size + 3, 'WITHSCORES')

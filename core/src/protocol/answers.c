@@ -5,7 +5,7 @@
 
 #define WAS_OUT 4 /* is added to the state */
 
-/* An array of `count` or more integers. */
+/* Read an array of `count` or more integers. */
 static bool read_numbers(const redisReply *reply, int64_t *numbers, size_t count) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < count)
         return false;
@@ -25,9 +25,9 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
-/* ----------------------------------------------------------- How ids stand */
+/* ------------------------------------------------------- The states of ids */
 
-/* The time, and the fence that is the time: nothing before 2001. */
+/* The time, and a fence, which is a time: later than 2001. */
 #define STAMP_MIN INT64_C(1000000000000000)
 #define STAMP_DIGITS 16
 
@@ -35,7 +35,7 @@ int64_t hf_granted_ms(int64_t lease_ms) {
     return lease_ms == HF_NEVER || lease_ms > HF_CLAIM_MS ? HF_CLAIM_MS : lease_ms;
 }
 
-/* more: how many bytes stand behind the fence. */
+/* Read a fence. more: how many bytes follow it. */
 static hf_answer_kind read_fence(const redisReply *reply, size_t more, int64_t lease_ms,
                                  hf_look *look, hf_standing *mine) {
     if (reply->type == REDIS_REPLY_INTEGER && within(reply->integer, -1, 0))
@@ -55,7 +55,7 @@ hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look 
     return read_fence(reply, 0, lease_ms, look, mine);
 }
 
-/* <fence>, or <fence>+ if there are other holds. */
+/* The reply is <fence>, or <fence>+ if there are other holds. */
 hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look *look,
                               hf_standing *mine) {
     if (hf_reply_number(reply) == -2)
@@ -68,7 +68,7 @@ hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look
     return kind;
 }
 
-/* <now>1<the holder's fence><mode><its lease>: it holds since its fence. */
+/* The reply is <now>1<the holder's fence><mode><its lease>; the hold began at its fence. */
 hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing *mine) {
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
         return HF_ANSWER_ASK;
@@ -103,7 +103,7 @@ const char *hf_reply_field(const redisReply *reply, const char *name) {
     return NULL;
 }
 
-/* <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>, a note, the bytes. */
+/* The record is <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>, a note, the bytes. */
 bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record) {
     const char *head, *of_hold;
     size_t length, ignored, columns = HF_ID_LENGTH + 1 + 2 * STAMP_DIGITS + 8 + HF_TERMS_LENGTH;
@@ -127,7 +127,7 @@ bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *r
            record->result_length >= 0 && within(left_ms, HF_TTL_NONE, HF_LEASE_MAX);
 }
 
-/* 5, the record, its ms. One answer has the record once, for the first that asked. */
+/* Read 5, the record and its ms. One answer has the record once, for the first id that asked. */
 static bool read_outcome(const redisReply *const *parts, hf_standing *mine) {
     const redisReply *state = parts[0], *what = parts[1], *left = parts[2];
     hf_call_record record;
@@ -224,7 +224,7 @@ const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept)
     return reply->element[5]->str;
 }
 
-/* ------------------------------------------------------------- The others */
+/* ---------------------------------------------------------- Other answers */
 
 hf_status hf_unexpected(const char *what) {
     return hf_fail(HF_EPROTOCOL, "the server gave an unexpected reply to %s", what);
@@ -265,7 +265,7 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
 bool hf_reply_holds(const redisReply *reply) {
     int64_t numbers[3];
     if (reply->type == REDIS_REPLY_STRING)
-        return true; /* it was taken */
+        return true; /* `take` or `share` succeeded */
     if (read_numbers(reply, numbers, 3))
         return numbers[2] == HF_STANDS_HELD;
     return read_numbers(reply, numbers, 2) && numbers[1] >= HF_TTL_NONE;

@@ -1,11 +1,12 @@
--- begin: before its call, a holder writes into the record that the call has begun. From then on
--- no caller calls again by itself: if the hold ends without more, the outcome of the call is unknown.
+-- begin: before its call, a holder writes into the record that the call has begun. From then on no
+-- caller makes the call again by itself: if the hold ends without a report, the outcome is unknown.
 --
 -- KEYS  K, S, R
--- ARGV  hold id, fence (16 digits); terms (65): `m` at most once, and the print of the arguments;
---       ms that an unknown outcome stays, from when a caller is told (0: until it is settled); note
--- Answers  as acquire for one hold id: 1 begun, also to a copy; 0 not held; 5 there is a record of
---       another
+-- ARGV  hold id, fence (16 digits); terms (65): `m` at most once, and the fingerprint of the
+--       arguments; ms for which an unknown outcome is kept, from the first report to a caller (0:
+--       until it is settled); note
+-- Answers  as acquire for one hold id: 1 begun, also to a copy; 0 not held; 5 there is another
+--       caller's record
 local K, S, R = KEYS[1], KEYS[2], KEYS[3]
 local F
 --@include _state.lua
@@ -28,7 +29,7 @@ if record and not own
   and not (kind == 'r' and (theirs == terms or find(theirs, '%-', 2) or find(terms, '%-', 2))) then
   return { now, 0, 5, { record, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' }, call('PTTL', R) }
 end
--- Also for a copy, so that there is something to WAIT for.
+-- Written for a copy too, so that WAIT has something to count.
 err = write(id, 'b', fence, terms, owner, note, ms > 0 and ARGV[4] or '', 0)
 if err then return demoted or err end
 return { now, 0, 1, tonumber(fence), left(ends) }

@@ -1,10 +1,10 @@
--- break: take the lock from the holder with that fence, and all that nests in its hold; and
--- hand it on. Other shared holds stay.
+-- break: end the hold with that fence, and all holds that nest in it, and hand the lock on. Other
+-- shared holds stay.
 --
 -- KEYS  K, F, Q, S, R
 -- ARGV  the victim's fence; foreign (1: delete a foreign lock); and the life of a plain F (ms),
 --       if that is not a day
--- Answers  0 held by another, nothing done; 1 done, or it was free; 2 done, and more to hand on
+-- Answers  0 another owner has it, nothing done; 1 done, or free; 2 done, and more to hand on
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local life = ARGV[3]
 --@include _state.lua

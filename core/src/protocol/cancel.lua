@@ -1,10 +1,10 @@
--- cancel: leave the queue; if the lock is granted already, answer the grant.
+-- cancel: leave the queue; if the lock is granted already, answer with the grant.
 --
 -- KEYS  K, F, Q, S, R, dead-id key of the hold id
--- ARGV  hold id; bury (0, 1) as for release; queue member; and the life of a plain F (ms), if that is not
---       a day
--- Answers  as acquire for one hold id: held; or busy, and then the owner of the exclusive hold, or of the
---       shared one that ends first, and 1 if that is kept
+-- ARGV  hold id; bury (0, 1) as for release; queue member; and the life of a plain F (ms), if that
+--       is not a day
+-- Answers  as acquire for one hold id: held; or busy, followed by the owner of the exclusive hold,
+--       or of the shared hold that ends first, and 1 if that hold is kept
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local life = ARGV[4]
 --@include _state.lua
@@ -16,7 +16,7 @@ if ARGV[2] == '1' then -- a hold too may outlive its client, and end before the 
   err = bury(KEYS[6])
   if err then return err end
 end
--- Those behind it may fit.
+-- The waiters behind it may fit.
 local _, more = grant({})
 settle()
 if demoted then return demoted end

@@ -2,10 +2,10 @@
 --
 -- KEYS  K, F; and S, of a hold that may be one of many
 -- ARGV  client (32); hold id and fence (48), or the id alone; lease in ms (0: never); write (1):
---       change something in any case, so that there is something to WAIT for; and the life of a
---       plain F (ms), if that is not a day
--- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused, -4: nothing done, S is
---       needed
+--       write in any case, so that WAIT has something to count; and the life of a plain F (ms), if
+--       that is not a day
+-- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused, -4: nothing done, S
+--       is needed
 local K, F, S = KEYS[1], KEYS[2], KEYS[3]
 local client, lease = ARGV[1], tonumber(ARGV[3])
 if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
@@ -17,7 +17,8 @@ local err = look()
 if err then return err end
 if held and held.form == 'many' and not S then return { now, -4 } end
 local id, granted = sub(ARGV[2], 1, 32), sub(ARGV[2], 33)
--- With another fence it was granted once more, to a late copy of its acquire, and others between.
+-- With another fence it was granted again, to a late copy of its acquire, after others held the
+-- lock.
 local at, ends, fence, _, _, whose = find_hold(id, granted)
 if not ends or at ~= id then
   refused('HDEL', K, '') -- is this still the master?
@@ -29,7 +30,7 @@ if not err and held.form == 'many' and whose ~= NOBODY then
   err = refused('HSET', K, 'h' .. id, sub(v, 1, 17) .. NOBODY .. sub(v, 50))
 end
 if not err and (mark == client or ARGV[4] == '1') then
-  -- Flagged it stays: K has, or may have, the form for a queue.
+  -- F stays flagged: K has, or may have, the form for a queue.
   if mark == client then mark = NOBODY end
   err = remember(fence > last and fence or last, mark, flagged or held.form == 'one')
 end

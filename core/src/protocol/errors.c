@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* Before Redis 7 the error of a command in a script stands behind the script's line; an
- * error that the script does not catch is also inside an error of the script. */
+/* Return the text of the command's own error. Before Redis 7, the error of a command in a script
+ * follows the script's line; an error that the script does not catch is also within an error of the
+ * script. */
 static const char *inner_error(const char *text) {
     static const char line[] = "@user_script:";
     const char *at = text, *next;
@@ -16,26 +17,27 @@ static const char *inner_error(const char *text) {
     return *at == '-' ? at + 1 : at;
 }
 
-/* The one table of server errors, by the first word, behind the prefix of a script
- * of Redis 6.2. All others are refusals, as NOPERM, OOM, MISCONF and NOREPLICAS are. */
+/* The one table of server errors, by their first word, after the prefix of a script of Redis 6.2.
+ * All other errors are refusals, such as NOPERM, OOM, MISCONF and NOREPLICAS. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {
     static const struct {
         const char *code;
         hf_status status;
         hf_after_error after;
     } table[] = {
-        {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* SCRIPT FLUSH, a new server */
-        {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* reading its data after a start */
-        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in an endless script */
+        {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* after SCRIPT FLUSH, or on a new server */
+        {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* it reads its data after a start */
+        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* it runs an endless script */
         {"MOVED", HF_ESERVER, HF_AFTER_MOVED},          /* another node of the Cluster has it */
-        {"ASK", HF_ESERVER, HF_AFTER_ASK},              /* or will have it, and has it already */
-        {"TRYAGAIN", HF_ESERVER, HF_AFTER_SPLIT},       /* or has some of the keys */
+        {"ASK", HF_ESERVER, HF_AFTER_ASK},              /* another node will have the slot, and has
+                                                         * the key */
+        {"TRYAGAIN", HF_ESERVER, HF_AFTER_SPLIT},       /* another node has some of the keys */
         {"CLUSTERDOWN", HF_ESERVER, HF_AFTER_WAIT},     /* no majority, for now */
         {"MASTERDOWN", HF_ESERVER, HF_AFTER_RECONNECT}, /* a replica without its master */
-        {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* became a replica: find the master */
-        {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* became a replica under the call */
-        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* without a password */
-        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* with a wrong one */
+        {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* it became a replica: find the master */
+        {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* it became a replica during the call */
+        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* no password was sent */
+        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* the password is wrong */
     };
     text = inner_error(text);
     size_t length = strcspn(text, " ");
@@ -50,14 +52,15 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
 }
 
 bool hf_error_permission(const char *text) {
-    /* Alone, and in a script: of Redis 6 and 7.0, and of later versions. */
+    /* Outside a script; in a script of Redis 6 and 7.0; and of later versions. */
     return strstr(text, "NOPERM ") != NULL ||
            strstr(text, "The user executing the script") != NULL ||
            strstr(text, "ACL failure in script") != NULL;
 }
 
 bool hf_error_key(const char *text) {
-    /* "No permissions to access a key", and before Redis 7.2 "... one of the keys ...". */
+    /* The text is "No permissions to access a key", and before Redis 7.2 "... one of the keys
+     * ...". */
     return hf_error_permission(text) && strstr(text, " key") != NULL;
 }
 

@@ -1,6 +1,6 @@
 -- heal: give a TTL to a foreign lock without one, which would never end.
 --
--- KEYS  K; and to heal also a lock of ours in the form many that has lost S: S
+-- KEYS  K; and S, to heal also a lock of ours in the form many that has lost S
 -- ARGV  TTL in ms
 -- Answers  1 given; 0 not foreign, or it has one
 local K, ttl = KEYS[1], tonumber(ARGV[1])

@@ -1,12 +1,13 @@
--- inspect: say who holds the lock, and who waits. Changes nothing.
+-- inspect: list the holders and the waiters of the lock. Changes nothing.
 --
 -- KEYS  K, Q, S, R, F; or K alone, while their slot is being moved
--- ARGV  how many holds and waiters to skip, and how many to list at most; 1: with the bytes of the record
--- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
---       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record, or that it will have (-1: no end, -2:
---       there is none); server µs; the holds: id, mode, fence, ms left, owner, weight of each; the
---       waiters: id, mode, score, timeout, permits, owner, weight of each; the record { hf1, n, b or empty, 1 if its call is in
---       progress }, or nothing; permits and ms of the limit that is stored, or 0, 0
+-- ARGV  how many holds and waiters to skip, and the most to list; 1: with the bytes of the record
+-- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with
+--       K alone; holds; waiters; K's TTL (-1: no TTL); ms of the record, or those that it will get
+--       (-1: no end, -2: there is no record); server µs; the holds: id, mode, fence, ms left,
+--       owner, weight of each; the waiters: id, mode, score, timeout, permits, owner, weight of
+--       each; the record { hf1, n, b or empty, 1 if its call is in progress }, or nothing; permits
+--       and ms of the stored limit, or 0, 0
 local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local F
 --@include _state.lua
@@ -19,9 +20,9 @@ local function list(to, ...)
   for _, value in ipairs({ ... }) do to[#to + 1] = value end
 end
 
--- What a foreign K tells: a damaged or a later form of ours; or one of Redisson's locks, a hash of
--- <UUID>:<thread> = how often, and of the mode of a read-write lock. Many or large values of
--- another application's are not read.
+-- Return whether a foreign K is a lock: a damaged or later form of ours; or one of Redisson's, a
+-- hash of <UUID>:<thread> = count, with the mode of a read-write lock. Many or large values of
+-- another application are not read.
 local function tells_a_lock()
   local size = pcall('HLEN', K)
   if type(size) ~= 'number' or size > 100 then return false end
@@ -43,7 +44,7 @@ elseif held and held.form ~= 'many' then
     list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner, 1)
   end
 elseif held and not S then
-  -- Their ends are on the other side: none is later than K's.
+  -- Their ends are on the other server: none is later than K's.
   local all = call('HGETALL', K)
   for i = 1, #all, 2 do
     local v = all[i + 1]
@@ -74,7 +75,8 @@ if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters, {}, 0,
 local queued = pcall('ZCARD', Q)
 if type(queued) == 'table' then queued = 0 end
 if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end
--- A hold of several masters that misses this one stands first in its queue, and does not wait for the lock.
+-- A hold of several masters that lacks this master's vote stands first in the queue here, and is no
+-- waiter.
 local holding = queued > 0 and call('ZCOUNT', Q, 1, 1) or 0
 queued, skip = queued - holding, skip + holding
 local members = most > 0 and queued > 0 and call('ZRANGE', Q, skip, skip + most - 1, 'WITHSCORES') or {}

@@ -1,11 +1,11 @@
--- leave: end one hold with few keys. With K alone while a cluster moves the slot and refuses scripts of
--- several keys; with S too that of a reader who came a moment ago. Grants nothing: waiters find out by
--- asking, as after a crash. The mark of an unclaimed grant stays, and costs the waiters of its client one
--- more question.
+-- leave: end one hold with few keys. With K alone while a cluster moves the slot and refuses
+-- scripts with several keys; with S, end a young shared hold. Grants nothing: the waiters find out
+-- by a re-check, as after a crash. The mark of an unclaimed grant stays, and costs the waiters of
+-- its client one more request.
 --
 -- KEYS  K; and S
 -- ARGV  hold id, fence (16 digits)
--- Answers  0 not held; 1 released; 3 nothing done: the form many, ask `release`
+-- Answers  0 not held; 1 released; 3 nothing done: the form many, send `release`
 local K, S, id, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local v = redis.pcall('HGET', K, 'hf1')
 if type(v) == 'table' then

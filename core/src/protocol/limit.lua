@@ -1,9 +1,11 @@
--- limit: store how many permits K has, and for how long each pass of a gate counts; or no limit. It ends
--- no hold, and hands nothing on: an `acquire` without an id tells those who wait by another number.
+-- limit: store how many permits K has, and for how long each pass of a gate counts; or no limit. It
+-- ends no hold, and hands nothing on: an `acquire` without an id notifies the waiters that give
+-- another number.
 --
--- KEYS  K, F, and D: the dead-id key of this request, which says that a copy has been carried out, or was given up
--- ARGV  permits (0: no limit); ms of each pass (0: it is no gate); and the life of a plain F (ms), if that
---       is not a day
+-- KEYS  K, F, and D: the dead-id key of this request, which shows that a copy was carried out, or
+--       given up
+-- ARGV  permits (0: no limit); ms of each pass (0: it is no gate); and the life of a plain F (ms),
+--       if that is not a day
 -- Answers  permits and ms that were stored before, or 0, 0; to a later copy the same
 local K, F, D, S = KEYS[1], KEYS[2], KEYS[3], nil
 local life = ARGV[3]
@@ -20,7 +22,8 @@ if done then
   if #done ~= 22 then return redis.error_reply('HOLDFAST limit given up') end
   was = done
 end
--- Also for a copy: is this still the master? And there must be something to WAIT for.
+-- Written for a copy too: it shows whether this is still the master, and WAIT has something to
+-- count.
 err = refused('SET', D, was, 'PX', '600000')
 if err then return err end
 if not done then
@@ -29,7 +32,7 @@ if not done then
     err = remember(last, mark, flagged)
   else
     limit = fmt('%010.0f%012.0f', permits, per)
-    -- K first: by a 1 the short `release` would write over F.
+    -- K first: while it has a 1, the short `release` would overwrite F.
     err = mend_one() or was == '0000000000000000000000' and refused('DEL', F) or remember(last, mark, flagged)
   end
   if err then refused('DEL', D) end

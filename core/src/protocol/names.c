@@ -6,7 +6,7 @@
 
 #include "protocol/encoding.h"
 
-/* ":hf", digits, ":", one letter: how our own companion keys end. */
+/* Return whether the name ends as our companion keys do: ":hf", digits, ":", one letter. */
 static bool reserved(const char *name, size_t length) {
     size_t at = length;
     if (at < 6 || !isalpha((unsigned char)name[at - 1]) || name[at - 2] != ':')
@@ -18,7 +18,7 @@ static bool reserved(const char *name, size_t length) {
     return at < digits_end && at >= 3 && memcmp(name + at - 3, ":hf", 3) == 0;
 }
 
-/* Cluster's slot of a key with that tag: CRC16-XMODEM. */
+/* Return the cluster slot of a key with that tag: CRC16-XMODEM. */
 static unsigned slot(const char *tag, size_t length) {
     unsigned crc = 0;
     for (size_t i = 0; i < length; i++) {
@@ -46,7 +46,7 @@ hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
     if (reserved(name, length))
         return hf_fail(HF_EINVAL, "the name %s ends like one of a lock's own keys: choose another",
                        hf_quote(name, length));
-    /* Cluster's rule for the hash tag: between the first { and the next }. */
+    /* The rule of Redis Cluster for the hash tag: between the first { and the next }. */
     const char *tag = name, *open = memchr(name, '{', length);
     size_t tag_length = length;
     if (open != NULL) {

@@ -1,9 +1,9 @@
--- permissions: what the user lacks, for an error that does not name it.
+-- permissions: find the permissions that the user lacks, for an error that does not name them.
 --
--- KEYS  K. If the user may not use K, the server refuses this script too: that is the answer.
--- ARGV  the other keys that a request was to use
+-- KEYS  K. If the user may not use K, the server refuses this script too, which is the answer.
+-- ARGV  the other keys of the refused request
 -- Answers  the missing rules, as ACL SETUSER takes them; empty: no rule is missing, or
---       the server is older than 7.0 and does not tell
+--       the server is older than 7.0 and cannot be asked
 local missing = {}
 local function allowed(...)
   local known, may = pcall(redis.acl_check_cmd, ...)
@@ -14,7 +14,7 @@ if not redis.acl_check_cmd then return '' end
 local K = KEYS[1]
 for _, key in ipairs(ARGV) do
   if not (allowed('EXISTS', key) or allowed('DEL', key) or allowed('SET', key, '1')) then
-    -- A hold id stays secret.
+    -- A hold id must stay secret.
     key = string.gsub(string.gsub(key, '%x+:hf1:d$', '*:hf1:d'), '[^%w%p]', '?')
     missing[#missing + 1] = '~' .. string.sub(key, 1, 80)
   end

@@ -4,21 +4,22 @@
 -- ARGV  hold id, fence (16 digits) or empty; and if there is more to do than to end the hold:
 --       bury (0, 1): some copy of its acquire may still be under way; refuse it
 --       member: take this queue member out too (a cancelled wait), or empty
---       of a call that is made once: ms (10000 or more), bytes (16 MiB at most), what became of it:
---         d a result, e an error to be kept, u unknown (the bytes say why), n it was not made;
+--       for a call that is made once: ms (10000 or more), bytes (16 MiB at most), its end: d a
+--         result, e an error to be kept, u unknown (the bytes have the reason), n it was not made;
 --         and its terms, as for `begin`
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 not held; 1 released; 2 released, and more to hand on; 5 released, but the result
---       was refused, or the server's error, if it has a record of its own; 6 it was kept, though
---       the hold was over; 7 the record is another's
+--       was refused, or the server's error, if it has a record of its own; 6 the result is kept,
+--       though the hold was over; 7 the record is another caller's
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- The common cases, written out for speed, without functions: to make them costs more than the
--- commands. Taken: the queue is empty, and a plain HDEL is all. One: it is the only hold, so
--- that only the head of the queue matters, if that is alive and exclusive; and unless K has a 2,
--- F knows nothing more. Many: F says that the queue is empty, so that no waiter is next; or all holds are shared and
--- live, so that their number says whether the head, and then the next waiter, fits. Numbers stay digits, which compare
--- as texts. A `break` goes the general way, with all as before.
+-- Short ways: the common cases, written out for speed, without functions, because making functions
+-- costs more than the commands. Taken: the queue is empty, and a plain HDEL is enough. One: it is
+-- the only hold, so that only the head of the queue matters, if that is alive and exclusive; and
+-- unless K has a 2, F has no more than the fence. Many: F shows that the queue is empty, so that no
+-- waiter is next; or all holds are shared and live, so that their number decides whether the head,
+-- and then the next waiter, fits. Numbers stay digits, which compare as texts. A `break` goes the
+-- general way, with nothing changed.
 repeat
   if ARGV[4] then break end
   local call, pcall, sub = redis.call, redis.pcall, string.sub
@@ -37,8 +38,8 @@ repeat
     if not old or #old ~= 61 then break end
     last, dead = sub(old, 1, 16), sub(old, 49)
   elseif sub(v, 33, 33) == 'p' then
-    -- The queue is empty, and all holds are shared. A hold that has ended and is still there kept all others
-    -- out that whoever looks would let in.
+    -- The queue is empty, and all holds are shared. An ended hold that is still in S keeps no
+    -- waiter out: the request of a waiter would remove it, and let the waiter in.
     local field = call('HGET', K, 'h' .. id)
     if not field or sub(field, 2, 17) ~= fence or call('ZREM', S, id) ~= 1 then break end
     pcall('HDEL', K, 'h' .. id)
@@ -50,7 +51,7 @@ repeat
     local field = call('HGET', K, 'h' .. id)
     if not field or sub(field, 2, 17) ~= fence then break end
     if #old == 16 then
-      -- The last to end, with K, is live: K is.
+      -- The hold that ends last, together with K, is live, because K exists.
       local two = call('ZRANGE', S, '-2', '-1')
       if two[#two] ~= id then break end
       if not two[2] then
@@ -84,7 +85,7 @@ repeat
   if pool and (not m or m == '~') then break end
   if first.err then return first end
   if not m or m == '~' then
-    -- The queue is empty: there is nothing to look after but dead ids.
+    -- The queue is empty: F need only keep dead ids.
     local flags = dead ~= '0000000000000' and '--------------------------------' .. dead or ''
     call('DEL', K)
     pcall('SET', F, last .. flags, 'PX', flags == '' and ARGV[3] or '86400000')
@@ -94,15 +95,15 @@ repeat
   local timeout, lease = string.match(m, pool and '^[ps](%d+)[xs](%d%d%d%d%d%d%d%d%d%d%d%d).'
     or '^[ps](%d+)x(%d%d%d%d%d%d%d%d%d%d%d%d).', 65)
   local short = lease and lease < '000000003000' and lease ~= '000000000000'
-  -- What parse() drops, or is not exclusive, goes the general way.
+  -- A member that parse() drops, or that is not exclusive, goes the general way.
   if not timeout or #timeout ~= 10 or lease > '315360000000' or (short and lease < '000000000010')
     or (timeout ~= '0000000000' and score + timeout * 1000 <= stamp + 0)
     or not heard then
     if not pool then pcall('ZADD', Q, score, m) end
     break
   end
-  -- A pushed grant lasts only until its claim; 3 s: as in _grant.lua. The TTL goes first: whatever
-  -- is refused then, K ends.
+  -- A pushed grant lasts only until its claim, 3 s, as in _grant.lua. The TTL is set first:
+  -- whatever is refused after it, K ends.
   local next, done = sub(m, 1, 32), nil
   if pool then
     local soonest, two, count = call('ZRANGE', S, '0', '0', 'WITHSCORES')[2], call('ZRANGE', S, '-2', '-1', 'WITHSCORES'),
@@ -129,7 +130,7 @@ repeat
     pcall('HDEL', K, 'h' .. id)
     if fits then done = pcall('HSET', K, 'h' .. next, 's' .. stamp .. client .. sub(m, 99)) end
     if done == 1 and till ~= latest then
-      -- Last: with an end that has come by now the server deletes what it is set for.
+      -- Done last: if that end has passed, the server deletes the keys at once.
       done = pcall('PEXPIREAT', S, till)
       if done == 1 then done = pcall('PEXPIREAT', K, till) end
     end
@@ -158,7 +159,7 @@ repeat
     if (pool and last or fence) >= time[1] then
       done = pcall('SET', F, flags, 'KEEPTTL')
     else
-      -- What is in use lives on; once a second is enough.
+      -- Keys in use must live on; once a second is enough.
       pcall('PEXPIRE', Q, '30000')
       done = pcall('SET', F, flags, 'PX', '86400000')
     end
@@ -167,7 +168,7 @@ repeat
     done = pcall(sharded and 'SPUBLISH' or 'PUBLISH', channel, 'g' .. next .. stamp .. stamp)
     if type(done) == 'number' then return 1 end
   end
-  -- Undone: it is the first again, and will come and ask.
+  -- Undo the grant: the waiter is the first again, and its re-check will ask.
   if pool then
     pcall('ZREM', S, next)
     pcall('HDEL', K, 'h' .. next)
@@ -188,7 +189,7 @@ local err = read()
 if err then return err end
 local at, ends, mine, mode, owner, client, weight = find_hold(id, fence)
 
--- A removal first, even of nothing: after it a full server allows the rest.
+-- A removal goes first, even of nothing: after it a full server allows the rest.
 if member ~= '' or doubtful or not ends then err = refused('ZREM', Q, member) end
 if err then return err end
 if doubtful then
@@ -201,7 +202,8 @@ if ends then
   if err then return err end
 end
 
--- What became of its call. The caller that began it may say so without a hold, as long as it is not settled.
+-- Record the end of its call. The caller that began it can report it without a hold, until it is
+-- settled.
 local kept, others = nil, false -- nil: nothing is to be kept
 if #ARGV > 7 then
   local how, ttl, bytes, terms = ARGV[7], tonumber(ARGV[5]), ARGV[6], ARGV[8]
@@ -241,7 +243,7 @@ local _, more = grant({})
 settle()
 if demoted then return demoted end
 if others then return 7 end
--- An error has the client send it again: no other caller makes a call that has a record.
+-- After an error the client sends it again: no other caller makes a call that has a record.
 if kept == false then return err or 5 end
 if not ends then return kept and 6 or 0 end
 return more and 2 or 1

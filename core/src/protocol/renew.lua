@@ -1,11 +1,11 @@
--- renew: renew or check many holds in one call. A bad key does not fail the rest.
+-- renew: renew or check many holds in one call. A bad key does not make the others fail.
 --
 -- KEYS  the K of each hold, then any S
 -- ARGV  for each hold: hold id and fence (48); lease in ms (0: never); mode: 0 never shorten it,
---       1 set it, shorter or not, 2 only look, 3 as 1, and keep it: nothing extends it from then on,
---       but for a copy; which of KEYS is its S, or 0
--- Answers  server µs; then for each the ms left, -1: never, -2: not held, -3: the server refused,
---       -4: nothing done, its S is needed
+--       1 set it, shorter or not, 2 only look, 3 as 1, and keep it: from then on only a copy of
+--       this request extends it; which of KEYS is its S, or 0
+-- Answers  server µs; then for each hold the ms left, -1: never, -2: not held, -3: the server
+--       refused, -4: nothing done, its S is needed
 local replies, checked, checked_ms = {}, nil, nil
 for i = 2, #ARGV, 4 do
   if ARGV[i] ~= checked then -- to read a number costs as much as a command
@@ -17,8 +17,8 @@ for i = 2, #ARGV, 4 do
   end
 end
 
--- A hold of the form taken, of which the server shortens no lease by itself (7.0): its field is its
--- id and fence. All that is otherwise, an error too, is for the general way.
+-- Short way: a hold of the form taken, whose field is its id and fence, on a server whose PEXPIRE
+-- can refuse to shorten (GT, 7.0). All other cases, and errors, go the general way.
 repeat
   local pcall, left = redis.pcall, #ARGV / 4
   for i = 1, left do
@@ -40,7 +40,7 @@ local K, F, S
 --@include _state.lua
 local known = {} -- what look() found, by key and whether S was there to look into
 
--- Gives a hold the id of one that is kept. Answers the server's error.
+-- Give a hold the id of a kept hold. Returns the server's error.
 local function keep(id, fence)
   local new = KEPT .. sub(id, 17)
   held.id = new
@@ -71,7 +71,7 @@ local function renew(id, fence, lease, mode)
     if mode ~= '2' and not foreign then refused('HDEL', K, '') end -- is this still the master?
     return -2
   elseif mode == '2' or (kept and mode ~= '3') then
-    -- Another program may have given the key an earlier end than the hold's.
+    -- Another program may have given the key an earlier end than the hold has.
     local ttl = held.form == 'many' and call('PTTL', K) or -1
     return ttl >= 0 and math.min(ttl, left(ends) == -1 and ttl or left(ends)) or left(ends)
   end

@@ -7,7 +7,7 @@
 
 /* ----------------------------------------------------- A command, encoded */
 
-#define ENDS "hf1:s" /* how keys beside the lock's end */
+#define ENDS "hf1:s" /* the suffix of S, beside the lock's key */
 #define DEAD ":hf1:d"
 
 /* Columns of fixed width, in digits. */
@@ -95,9 +95,9 @@ static void add_number(hf_request *request, int64_t number) {
     add_argument(request, digits, hf_digits(digits, number));
 }
 
-/* ----------------------------------------------- What each script is given */
+/* -------------------------------------------- The arguments of each script */
 
-/* The lock and its companions, in the order of every script. */
+/* The lock and its companions, in every script's order of keys. */
 enum { FENCE_KEY = 1, QUEUE_KEY = 2, ENDS_KEY = 4, RESULT_KEY = 8, ALL_KEYS = 15 };
 
 static void begin_script(hf_request *request, const hf_script *script, const hf_names *names,
@@ -112,8 +112,8 @@ static void begin_script(hf_request *request, const hf_script *script, const hf_
 
 static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
 
-/* A column: the number's last digits, with zeros before it. Two at a time: each pair of requests
- * has three such columns. Every width is even. */
+/* Write a column: the number's last digits, with leading zeros. Two at a time, because each pair of
+ * requests has three such columns. Every width is even. */
 static char *put_column(char *to, int64_t number, int width) {
     uint64_t rest = (uint64_t)number;
     for (int i = width - 2; i >= 0; i -= 2, rest /= 100) {
@@ -128,7 +128,7 @@ static char *put_id(char *to, const char *id) {
     return (char *)memcpy(to, id, HF_ID_LENGTH) + HF_ID_LENGTH;
 }
 
-/* An id and a fence in one argument, perhaps behind a letter. */
+/* Add an id and a fence as one argument, perhaps after a letter. */
 static void add_id_and_fence(hf_request *request, const char *before, const char *id,
                              int64_t fence) {
     char field[1 + HF_ID_LENGTH + FENCE_DIGITS];
@@ -149,8 +149,8 @@ static const char modes[] = {
 
 static bool is_heavy(const hf_ask *ask) { return ask->mode == HF_MODE_SHARED && ask->weight > 1; }
 
-/* <id><client><p or s><timeout><mode><lease>[<permits>[<weight>]]<owner>; the channel is
- * "hf:<client>", or "hf:{tag}:<client>" in a cluster. */
+/* The member is <id><client><p or s><timeout><mode><lease>[<permits>[<weight>]]<owner>; the channel
+ * is "hf:<client>", or "hf:{tag}:<client>" in a cluster. */
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     char head[2 * HF_ID_LENGTH + 2 + 3 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
     /* The client itself ends a longer wait. */
@@ -170,7 +170,7 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     hf_bytes_add(member, ask->owner, ask->owner_length);
 }
 
-/* The member of a waiter; else an empty argument. */
+/* Add the member of a waiter; otherwise an empty argument. */
 static void add_member(hf_request *request, const hf_ask *ask) {
     hf_bytes member;
     hf_bytes_init(&member);
@@ -193,7 +193,7 @@ static void add_mode(hf_request *request, const hf_ask *ask) {
     add_argument(request, mode, length);
 }
 
-/* Whether the hold may nest, and in which. */
+/* Add whether the hold may nest, and in which hold. */
 static void add_nests(hf_request *request, const hf_ask *ask) {
     char nests[1 + HF_ID_LENGTH] = "0";
     nests[0] = ask->reentrant ? '1' : '0';
@@ -202,7 +202,7 @@ static void add_nests(hf_request *request, const hf_ask *ask) {
     add_argument(request, nests, ask->inside != NULL ? sizeof nests : 1);
 }
 
-/* Always the last. */
+/* Add the life of a plain F, always as the last argument. */
 static void add_fence_life(hf_request *request, const hf_names *names) {
     if (names->fence_life_ms > 0)
         add_number(request, names->fence_life_ms);
@@ -283,7 +283,7 @@ void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask 
         add_fence(request, fence);
     else
         add_argument(request, "", 0);
-    /* Alone only if no dead id, no place in the queue, and no record, needs the other keys. */
+    /* Alone only if no dead id, place in the queue or record needs the other keys. */
     if (fence > 0 && !more)
         request->alone = &hf_script_leave;
     if (more) {
@@ -411,7 +411,7 @@ void hf_request_permissions(hf_request *request, const hf_request *refused) {
     request->keys = 1;
     request->arguments = refused->keys - 1;
     request->slot = refused->slot;
-    size_t length; /* the lock's key stays one, and the others become arguments */
+    size_t length; /* the lock's key stays a key, and the others become arguments */
     const char *key = hf_request_key(refused, &length);
     if (key != NULL)
         request->keys_end = request->lock_end =

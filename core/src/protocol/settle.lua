@@ -1,13 +1,13 @@
--- settle: a caller that has looked at the record says what became of the call.
+-- settle: decide the outcome of a call, for a caller that has looked at its record.
 --
--- KEYS  K, F, Q, S, R, and D: the dead-id key of this request, which says that a copy has settled it, or was
---       given up
--- ARGV  verb: d a result, e an error, r it may be called again, f forget it
+-- KEYS  K, F, Q, S, R, and D: the dead-id key of this request, which shows that a copy has settled
+--       the call, or was given up
+-- ARGV  verb: d a result, e an error, r it may be made again, f forget it
 --       the fence of the record that was looked at (16 digits); an id of this request
---       force (1: also while the call is in progress, whose hold ends; and instead of a result)
+--       force (1: even while the call is in progress, whose hold then ends; and over a result)
 --       ms and bytes of a result or an error; owner; note
 --       and at the end the life of a plain F (ms), if that is not a day
--- Answers  0 no record of that fence; 1 done, also to a copy; 2 done, and more to hand on; 3 in
+-- Answers  0 no record with that fence; 1 done, also to a copy; 2 done, and more to hand on; 3 in
 --       progress, and not forced; 4 it is done already
 local K, F, Q, S, R, D = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local life = ARGV[9]
@@ -42,7 +42,7 @@ if done or answer then
   refused('SET', D, answer == 1 and verb or answer, 'PX', '600000')
   return demoted or answer
 end
--- A removal first: after it a full server allows the rest.
+-- A removal goes first: after it a full server allows the rest.
 err = refused('ZREM', Q, '') or refused('SET', D, verb, 'PX', '600000')
 if err then return demoted or err end
 if runs then

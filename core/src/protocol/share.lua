@@ -1,12 +1,12 @@
--- share: K is free, or has shared holds only, and no client has to be looked after. As with `take`,
--- F tells: whoever queues, is granted by message or is dead makes it longer than a fence.
+-- share: acquire K shared, if it is free or has shared holds only, without a queue, an unclaimed
+-- grant or a dead id. As for `take`, F shows these: each makes it longer than a fence.
 --
 -- KEYS  K, F, S
--- ARGV  hold id; owner; lease (ms, not 0); permits (0: no limit); floor: the highest fence of K that
---       the client has seen (16 digits); and the life of a plain F (ms), if that is not a day
+-- ARGV  hold id; owner; lease (ms, not 0); permits (0: no limit); floor: the highest fence of K
+--       that the client has seen (16 digits); and the life of a plain F (ms), if that is not a day
 -- Answers  the fence, which is the server's time in µs too, and + if there are other holds; or an
---       integer, and nothing is done: -1 K has an exclusive hold; 0 ask `acquire`; -2 the same, and F may have
---       a limit: ask `acquire` the next times, too
+--       integer, and nothing is done: -1 K has an exclusive hold; 0 send `acquire`; -2 the same,
+--       and F may have a limit: send `acquire` for later requests, too
 local call, pcall, sub, K, F, S = redis.call, redis.pcall, string.sub, KEYS[1], KEYS[2], KEYS[3]
 local v = pcall('HGET', K, 'hf1')
 local form = v and (v.err or sub(v, 33, 33))
@@ -49,17 +49,17 @@ else
   local count, permits = name and 1 or call('ZCARD', S), ARGV[4]
   if count == 0 or (permits ~= '0' and count >= (tonumber(permits) or 0)) then return 0 end
 
-  -- The header has a time until which K and S live at least: an eighth of the lease, but not more
-  -- than a minute, later than they must, so that not every hold sets it. F's life goes with it.
+  -- The header has a time until which K and S live at least: later than needed by an eighth of the
+  -- lease, but at most a minute, so that not every hold must set it. F's life is set with it.
   local ends = sub(stamp, 1, 13) + lease .. ''
   local till, value = form == 'p' and sub(v, 37, 49) or '', 's' .. stamp .. '--------------------------------' .. owner
   if name then
-    -- It gets the form many, in which a plain HDEL misses.
+    -- Change it to the form many, in which a plain HDEL finds nothing.
     local ttl = call('PTTL', K)
     time = call('TIME') -- end_of_key() says why
     first = ttl < 0 and 'inf' or time[1] * 1000 + math.floor(time[2] / 1000) + ttl .. ''
     if call('EXISTS', S) == 1 then call('DEL', S) end -- what a lost K has left behind
-    -- With a member of more than 64 bytes it becomes a skip list, in which nothing is sought entry by entry.
+    -- A member of more than 64 bytes makes S a skip list, which is not searched entry by entry.
     done = pcall('ZADD', S, first, sub(name, 2, 33), ends, id, 'inf', name .. name)
     if done ~= 3 then return done end
     done = pcall('ZREM', S, name .. name)
@@ -114,7 +114,8 @@ else
   end
 end
 
--- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: all as before.
+-- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: restore
+-- all.
 if done ~= 1 then return done end
 if old.err then return string.find(old.err, 'WRONGTYPE', 1, true) and -2 or old end
 local ends = tonumber(sub(old, 1, 16)) or 0

@@ -1,18 +1,19 @@
--- take: K is free and no client has to be looked after. It need not read the queue: whoever
--- queues, is granted by message or is dead makes F longer than a fence, and SET tells.
+-- take: acquire a free K without a queue, an unclaimed grant or a dead id. It need not look for
+-- these: each makes F longer than a fence, and SET returns F.
 --
 -- KEYS  K, F
 -- ARGV  h and the hold id; owner; lease (ms, not 0); floor: the highest fence of K that the
 --       client has seen (16 digits); and the life of a plain F (ms), if that is not a day
 -- Answers  the fence, which is the server's time in µs too; or an integer, and nothing is
---       done: -1 K is there; 0 ask `acquire`
+--       done: -1 K exists; 0 send `acquire`
 local call, pcall, K = redis.call, redis.pcall, KEYS[1]
 if call('EXISTS', K) == 1 then
-  -- Shared holds may be over, of which K lives a little longer.
+  -- Its shared holds may have ended: then K lives a little longer.
   local v = pcall('HGET', K, 'hf1')
   return type(v) == 'string' and string.sub(v, 33, 33) == 'p' and 0 or -1
 end
--- By their lengths: to read a number costs as much as a command. PEXPIRE refuses what is none.
+-- Check the lengths only: to read a number costs as much as a command. PEXPIRE refuses any other
+-- text.
 local h, owner, lease = ARGV[1], ARGV[2], ARGV[3]
 local digits = #lease
 if #h ~= 33 or #owner < 1 or #owner > 4096 or digits < 2 or lease < '1'
@@ -28,7 +29,8 @@ local done = pcall('PEXPIRE', K, lease)
 local old = done == 1 and pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[5] or '86400000')
 if done == 1 and (not old or (#old == 16 and old < fence)) then return fence end
 
--- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: all as before.
+-- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: restore
+-- all.
 if pcall('DEL', K) ~= 1 then pcall('HDEL', K, h .. fence) end
 if done ~= 1 then return done end
 if old.err then return string.find(old.err, 'WRONGTYPE', 1, true) and 0 or old end
