@@ -65,7 +65,7 @@ final class RedisLock implements HoldfastLock {
     /** The shared modes by weight, each made once: a lock without an owner releases only its own holds. */
     private final Map<Long, RedisLock> shared = new ConcurrentHashMap<>();
 
-    /** With {@code reentrant(false)}: the holds whose acquires a thread started, which the core does not count as its own. */
+    /** With {@code reentrant(false)}: holds by the thread that started their acquires, which the core does not know. */
     private final Map<Thread, Deque<Handle>> started =
             Collections.synchronizedMap(new WeakHashMap<>());
 
