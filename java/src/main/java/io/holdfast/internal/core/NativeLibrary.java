@@ -92,7 +92,7 @@ public final class NativeLibrary {
         return musl ? platform + "-musl" : platform;
     }
 
-    /** Whether a mapped file is musl's loader: on Alpine a file, elsewhere a link to its libc.so. glibc's ends in .6. */
+    /** Whether a mapped file is musl's loader: on Alpine a file, elsewhere a link to its libc.so; glibc's ends in .6 */
     private static boolean isMusl(String line) {
         return line.contains("/ld-musl-") || line.endsWith("/libc.so");
     }
