@@ -25,7 +25,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  * }
  * }</pre>
  *
- * <p>The greatest fence of each name is kept in a table of the same database:
+ * <p>The greatest fence of each name is kept in a table of the database that has the data:
  *
  * <pre>{@code
  * CREATE TABLE holdfast_fence (name VARCHAR(255) PRIMARY KEY, fence BIGINT NOT NULL)
