@@ -151,7 +151,7 @@ public final class ClientOptions {
      * stuck holder is noticed where many callers wait for it.
      *
      * @param timeouts 1 or more; by default there is no alarm
-     * @param window positive; rounded up to milliseconds; observed to an eighth of it
+     * @param window positive; rounded up to milliseconds; accurate to an eighth
      * @return new options
      * @throws IllegalArgumentException if either is not positive
      */

@@ -23,7 +23,7 @@ import java.util.function.BiFunction;
  *
  * <p>They are acquired one after the other, in the order of the bytes of their names. So callers that
  * give them in different orders do not wait for each other for ever; a caller that already holds one of
- * them may. One deadline holds for all. Locks that were acquired are released if the rest cannot be
+ * them may. One deadline applies to all. Locks that were acquired are released if the rest cannot be
  * acquired. If the lease of a lock ends while the call waits for the next, the call begins again,
  * after a pause.
  *

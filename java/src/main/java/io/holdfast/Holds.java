@@ -10,8 +10,7 @@ import java.util.function.Consumer;
 
 /**
  * Holds of several locks, which belong together: as soon as one is lost, or found to be lost, the
- * others are lost, too, and released. {@link HoldfastLocks#acquire()} makes
- * them.
+ * others are lost, too, and released. {@link HoldfastLocks#acquire()} makes them.
  *
  * <p>Any thread may use and release it.
  */

@@ -12,7 +12,7 @@ import java.util.Optional;
  * @param pid the process on that host
  * @param client the client's name; see {@link ClientOptions#clientName}
  * @param kind the kind of owner in that process
- * @param number its number, counted from 1 in that process; not the system's number
+ * @param number the owner's number, counted from 1 in that process; not the system's number
  */
 public record Origin(String host, long pid, String client, Kind kind, long number) {
     /** The kinds of owners in a process. */

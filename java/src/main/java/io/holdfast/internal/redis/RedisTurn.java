@@ -55,7 +55,7 @@ final class RedisTurn implements Turn {
         return state == Outcome.State.DONE || state == Outcome.State.FAILED;
     }
 
-    /** Whether a plain release is enough: the state tells later callers nothing, and the next one calls. */
+    /** Whether a plain release is enough: the state means nothing to later callers, and the next caller calls. */
     private boolean saysNothing(Outcome.State state) {
         Objects.requireNonNull(state, "state");
         return !atMostOnce && !keeps(state) && state != Outcome.State.RUNNING;
