@@ -181,7 +181,7 @@ class AsyncLock(Bound):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock; call release() as often.
+        """Acquire the lock; call release() once for each acquire.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.

@@ -204,8 +204,8 @@ class BaseLost:
     def is_set(self) -> bool:
         """Return whether the hold was lost, as far as this process knows. Sends nothing.
 
-        The process knows at the latest when the lease ends. If the lock was broken or deleted,
-        the next renewal or check finds out.
+        The process knows at the latest when the lease ends. If the lock was broken or deleted, the
+        next renewal or check shows it.
         """
         core, handle = self._hold._core, self._hold._handle
         return (

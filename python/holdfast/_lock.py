@@ -240,9 +240,9 @@ class Lock(Bound):
             with seats.shared(weight=2): ...  # takes two of the three
 
         It is a Lock with the same options. Every call with the same weight, the number of permits
-        that each of its holds takes, returns the same object. Its holds stand beside each other,
-        and exclude the holds of the lock itself; each has its own fence, lease and loss. All wait
-        in one queue, first come, first served, so that no acquire overtakes a heavy one.
+        that each of its holds takes, returns the same object. Its holds coexist, and exclude the
+        holds of the lock itself; each has its own fence, lease and loss. All wait in one queue,
+        first come, first served, so that no acquire overtakes a heavy one.
 
         An owner that holds it, in either mode, may acquire it shared again at once. To downgrade,
         acquire it shared while holding it exclusively, and then release() the exclusive hold: no
@@ -371,7 +371,7 @@ class Lock(Bound):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire like threading.RLock; call release() as often.
+        """Acquire like threading.RLock; call release() once for each acquire.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.

@@ -371,7 +371,7 @@ class LocksAll(BaseLocks[Lock]):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire all; call release() as often. Arguments and exceptions are those of Lock.
+        """Acquire all; call release() once for each acquire. Arguments and exceptions as Lock's.
 
         Returns True if all are held, False if other owners kept one of them: then no lock is held.
         """
@@ -576,7 +576,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire all; call release() as often. As LocksAll.acquire()."""
+        """Acquire all; call release() once for each acquire. As LocksAll.acquire()."""
         try:
             await self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:

@@ -169,7 +169,7 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Stores a limit, for example one that another call has replaced; see {@link #limit(String,
+     * Stores a limit, such as the result of an earlier call; see {@link #limit(String,
      * long)}.
      *
      * @param name see {@link #lock(String)}

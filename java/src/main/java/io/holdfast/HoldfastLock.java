@@ -52,7 +52,7 @@ public interface HoldfastLock extends Lock {
      * The same lock for many holders at once: readers, or as many as the {@link LockOptions#permits
      * permits} of its options allow. Every call returns the same object. Sends nothing.
      *
-     * <p>Its holds stand beside each other, and exclude the holds of the lock itself; each has its
+     * <p>Its holds coexist, and exclude the holds of the lock itself; each has its
      * own fence, lease and loss. All wait in one queue, first come, first served.
      *
      * <p>A thread that has the lock by {@link #lock()}, shared or not, may {@code lock()} it shared
@@ -319,7 +319,7 @@ public interface HoldfastLock extends Lock {
 
     /**
      * Takes the lock away from its holders; of more than 100 shared holders, only from those that
-     * {@link #inspect()} lists. For operators. A holder finds out at its next renewal or check;
+     * {@link #inspect()} lists. For operators. A holder notices at its next renewal or check;
      * until then only the fence protects.
      *
      * @return true if it was taken away from a holder; false if it was free or foreign, or went to

@@ -152,7 +152,7 @@ public final class LockOptions {
     }
 
     /**
-     * Whether an owner that holds the lock may acquire it again, and must then release it as often.
+     * Whether an owner that holds the lock may acquire it again; it must then release each acquire.
      *
      * @param reentrant true by default; false without an {@link #owner(String) owner} gives every
      *     acquire a new owner, so that a thread that holds the lock and acquires it again waits for

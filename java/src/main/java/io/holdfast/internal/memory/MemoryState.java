@@ -85,7 +85,7 @@ final class MemoryState implements MemoryHold.Place {
         return nests ? exclusive : null;
     }
 
-    /** Grants a hold; null: others have the lock, or came before. */
+    /** Grants a hold; null: others have the lock, or arrived before. */
     MemoryHold grant(MemoryRequest request, boolean isFirst) {
         MemoryHold outer = outer(request);
         if (!holds.isEmpty() && outer == null && !(isFirst && joins(request))) {

@@ -39,7 +39,7 @@ final class MemoryWaiter extends Awaited<MemoryHold> {
                 request.weight());
     }
 
-    /** Whether it came later, less their head starts. */
+    /** Whether it arrived later, after both head starts are subtracted. */
     boolean isBehind(MemoryWaiter other) {
         return place() - other.place() > 0;
     }

@@ -38,7 +38,7 @@ final class Session {
     private final Handle handle;
     private final ExitHook exit = new ExitHook();
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::watchedOwner);
-    /** A second owner of the same thread: its holds do not nest in those of the first, nor the other way round. */
+    /** A second owner of the same thread: the holds of the two owners do not nest in each other. */
     private final ThreadLocal<byte[]> holdOwner = ThreadLocal.withInitial(this::newOwner);
     private final ThreadWatch threads;
     /** The handles of its locks, closed with the client: else the cleaner would keep them, and this class. */
