@@ -1,10 +1,10 @@
 /*
  * The public header as SWIG sees it, for every language. No logic.
  *
- * python.i and java.i say how their language takes and gives bytes, handles
+ * python.i and java.i define how their language takes and returns bytes, handles
  * and errors, and then include this file.
  */
-/* In the runtime section, so that every %{ %} block may use it. */
+/* In the runtime section, so that every %{ %} block can use it. */
 %runtime %{
 #include <holdfast/holdfast.h>
 %}
@@ -14,7 +14,7 @@
 /* A macro of <stdint.h>, which SWIG does not read. */
 #define INT64_C(number) number##LL
 
-/* The handles: opaque, made by the library only. */
+/* The handles: opaque, and made only by the library. */
 %nodefaultctor hf_client;
 %nodefaultctor hf_lock;
 %nodefaultctor hf_hold;
@@ -36,7 +36,7 @@ struct hf_brake {};
 struct hf_locks {};
 struct hf_view {};
 
-/* The structs: made as the header asks, zeroed and with the size set. */
+/* The structs: made as the header requires, zeroed and with the size set. */
 %define %sized(STRUCT)
 %ignore STRUCT::size;
 %ignore STRUCT::reserved;
@@ -54,7 +54,7 @@ struct hf_view {};
 %sized(hf_lock_options)
 %sized(hf_acquire_options)
 
-/* A note is copied: the struct has it for as long as it lives. */
+/* The note is copied: the struct keeps the copy for as long as it lives. */
 %define %noted(STRUCT)
 %ignore STRUCT::note;
 %ignore STRUCT::note_len;

@@ -1,8 +1,8 @@
 /*
- * The header in Java: the class Core, whose functions take and answer raw
+ * The header in Java: the class Core, whose functions take and return raw
  * handles, and the option structs. They are in io.holdfast.internal.core, which
- * the module does not export; the hand-written classes of the library see to it
- * that a handle is given back once and never under a running call.
+ * the module does not export; the hand-written classes of the library ensure
+ * that a handle is given back once, and never during a running call.
  */
 %module Core
 
@@ -78,12 +78,12 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* Throws the exception that the class Status makes from a status and this thread's message. */
+/* Throw the exception that the class Status makes from a status and this thread's message. */
 static void hf_raise(JNIEnv *env, hf_status status)
 {
     /*
-     * Here and now: a virtual thread may go on on another thread of the system,
-     * and whatever runs below may call the library.
+     * Read the message first: a virtual thread may continue on another thread of the
+     * system, and the code below may call the library.
      */
     const char *text = hf_error_message();
     jsize length = (jsize)strlen(text);
@@ -110,7 +110,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 
 /*
  * After raising, the rest of the wrapper still runs, and gives the arrays back.
- * Its answer is then ignored.
+ * Its result is then ignored.
  */
 %typemap(out) hf_status {
     if ($1 != HF_OK)
@@ -138,7 +138,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 
 /* ----------------------------------------------------------------- Bytes */
 
-/* byte[] in; null is NULL. */
+/* byte[] in; null becomes NULL. */
 %typemap(jni) (const void *bytes, size_t length) "jbyteArray"
 %typemap(jtype) (const void *bytes, size_t length) "byte[]"
 %typemap(jstype) (const void *bytes, size_t length) "byte[]"
@@ -167,7 +167,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *print, size_t print_len)
 };
 
-/* hf_hold_result() answers the bytes, or null. */
+/* hf_hold_result() returns the bytes, or null. */
 %typemap(jni) const void *hf_hold_result "jbyteArray"
 %typemap(jtype) const void *hf_hold_result "byte[]"
 %typemap(jstype) const void *hf_hold_result "byte[]"
@@ -194,7 +194,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %part(owner)
 %part(note)
 
-/* hf_once_mark() answers its status, and raises nothing. */
+/* hf_once_mark() returns its status, and raises nothing. */
 %typemap(out) hf_status hf_once_mark "$result = $1;"
 
 /* hf_client_open()'s URL as byte[]: the JVM's "UTF-8" is not UTF-8. */
@@ -214,7 +214,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 }
 %typemap(freearg) const char *url "free($1);"
 
-/* A function's out-parameter is its answer in Java. */
+/* A function's out-parameter is its result in Java. */
 %define %answer(FUNCTION, JNI, JAVA)
 %typemap(jni) hf_status FUNCTION #JNI
 %typemap(jtype) hf_status FUNCTION #JAVA
@@ -230,7 +230,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
 %answer(hf_brake_open, jlong, long)
-/* hf_lock_limit() answers both numbers that were stored before. */
+/* hf_lock_limit() returns both numbers that were stored before. */
 %answer(hf_lock_limit, jlongArray, long[])
 %typemap(in, numinputs = 0) (int64_t *permits_was, int64_t *per_ms_was) (int64_t was[2]) {
     $1 = &was[0];
@@ -257,12 +257,12 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 }
 
 /*
- * A view is an array: the name; owner and note of each holder in a byte[][], and of each in a long[]
- * the mode, fence, count, held_ms, remaining_ms, kept and weight; owner and note of each waiter, and of each
- * the mode, permits, waited_ms, timeout_ms and weight. null is no view.
+ * A view is an array: the name; the owner and note of each holder in a byte[][], and in a long[] the
+ * mode, fence, count, held_ms, remaining_ms, kept and weight of each; the owner and note of each
+ * waiter, and the mode, permits, waited_ms, timeout_ms and weight of each. null: there is no view.
  */
 %{
-/* An element that is null is an OutOfMemoryError on its way. */
+/* Put an element; null: an OutOfMemoryError is pending. */
 static void hf_put(JNIEnv *env, jobjectArray array, jsize at, jobject item)
 {
     if (item) {
@@ -327,7 +327,7 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
     hf_view_close(*$1);
 }
 
-/* hf_client_survey() answers four byte[] for each finding: level, subject, server, text. */
+/* hf_client_survey() returns four byte[] for each finding: level, subject, server, text. */
 %answer(hf_client_survey, jobjectArray, byte[][])
 %typemap(in, numinputs = 0) (hf_finding *findings, size_t capacity, size_t *count_out)
     (hf_finding findings[HF_FINDINGS_MAX], size_t count = 0) {
@@ -345,14 +345,14 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
             const char *texts[] = {level, at->subject, at->server, at->text};
             jbyteArray text = hf_bytes(jenv, texts[i % 4], strlen(texts[i % 4]));
             if (!text)
-                break; /* and the OutOfMemoryError is on its way */
+                break; /* an OutOfMemoryError is pending */
             (*jenv)->SetObjectArrayElement(jenv, $result, (jsize)i, text);
             (*jenv)->DeleteLocalRef(jenv, text);
         }
     }
 }
 
-/* hf_hold_votes() answers both numbers. */
+/* hf_hold_votes() returns both numbers. */
 %typemap(jni) size_t hf_hold_votes "jintArray"
 %typemap(jtype) size_t hf_hold_votes "int[]"
 %typemap(jstype) size_t hf_hold_votes "int[]"
@@ -365,7 +365,7 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
         (*jenv)->SetIntArrayRegion(jenv, $result, 0, 2, both);
 }
 
-/* hf_client_ping() tells no number. */
+/* hf_client_ping() returns no number. */
 %typemap(in, numinputs = 0) size_t *servers_out "$1 = NULL;"
 
 %typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)
@@ -379,7 +379,7 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
         $result = hf_bytes(jenv, $1, *$3);
 }
 
-/* hf_client_kept() answers null if the owner left no hold: that is no exception. */
+/* hf_client_kept() returns null if the owner left no hold, which is no exception. */
 %answer(hf_client_kept, jbyteArray, byte[])
 %typemap(out) hf_status hf_client_kept "$result = 0;"
 %typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
@@ -413,9 +413,9 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
 %handle(hf_locks)
 
 /*
- * acquire() answers null if the lock is held now, or why it was not acquired in
- * time, which is no exception. The hold goes into hold[0]; null leaves it with
- * the client.
+ * acquire() returns null if the lock is now held, or why it was not acquired in
+ * time, which is no exception. The hold is put into hold[0]; without hold it is
+ * left with the client.
  */
 %answer(acquire, jbyteArray, byte[])
 %typemap(out) hf_status acquire {
@@ -437,9 +437,9 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
     }
 }
 
-/* Several locks are a long[], and their options an array of as many. */
+/* Several locks are a long[], and their options an array of the same length. */
 %{
-/* How many pointers are in the array, of which at most HF_JOIN_MAX are copied. */
+/* Return the number of pointers in the array; at most HF_JOIN_MAX are copied. */
 static size_t hf_pointers(JNIEnv *env, jlongArray array, void **to)
 {
     jlong pointers[HF_JOIN_MAX];
@@ -459,7 +459,7 @@ static size_t hf_pointers(JNIEnv *env, jlongArray array, void **to)
     $2 = hf_pointers(jenv, $input, given);
     $1 = (hf_lock **)given;
 }
-%typemap(argout) (hf_lock *const *locks, size_t count) "" /* they are not an answer */
+%typemap(argout) (hf_lock *const *locks, size_t count) "" /* not a result */
 %typemap(jni) const hf_acquire_options *const *options "jlongArray"
 %typemap(jtype) const hf_acquire_options *const *options "long[]"
 %typemap(jstype) const hf_acquire_options *const *options "hf_acquire_options[]"
@@ -475,7 +475,7 @@ static size_t hf_pointers(JNIEnv *env, jlongArray array, void **to)
 %}
 
 %inline %{
-/* hf_lock_acquire_as() with a brake, or with NULL. */
+/* Call hf_lock_acquire_as() with a brake, or with NULL. */
 static hf_status acquire(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
                          const hf_acquire_options *options, hf_hold **hold_out, hf_brake *brake)
 {
@@ -488,7 +488,7 @@ static hf_status acquire(hf_lock *lock, const void *owner, size_t owner_len, int
 
 /* ----------------------------------------------------------- Completions */
 
-/* With room for the name of an alarm behind it. */
+/* Has room for the name of an alarm behind it. */
 %extend hf_completion {
     hf_completion(void)
     {
@@ -526,7 +526,7 @@ static hf_status acquire(hf_lock *lock, const void *owner, size_t owner_len, int
     if ($1 < 0)
         hf_raise(jenv, HF_ENOMEM);
 }
-/* An operation that has ended already needs no cancelling. */
+/* An operation that has already ended needs no cancelling. */
 %typemap(out) hf_status hf_op_cancel "$result = $1;"
 
 %{
@@ -537,8 +537,9 @@ static hf_status acquire(hf_lock *lock, const void *owner, size_t owner_len, int
 %}
 %inline %{
 /*
- * The reader of the completions sleeps on this besides the client's descriptor,
- * and ends when it is rung: a pipe, both ends in one number. Below 0: no descriptor is left.
+ * Make the bell on which the reader of the completions sleeps, besides the client's
+ * descriptor; the reader ends when it is rung. It is a pipe, with both ends in one number.
+ * Below 0: no descriptor is left.
  */
 static int64_t bell_make(void)
 {
@@ -558,7 +559,7 @@ static void bell_close(int64_t bell)
     close((int)(bell & INT32_MAX));
 }
 
-/* False: it was rung. */
+/* Return false if the bell was rung. */
 static bool bell_sleep(int64_t bell, int fd)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -570,7 +571,7 @@ static bool bell_sleep(int64_t bell, int fd)
 
 /* --------------------------------------------------------------- Structs */
 
-/* Made and closed by hand, in one try statement each. */
+/* Made and closed by hand, each in one try statement. */
 %typemap(javaclassmodifiers) SWIGTYPE "public final class"
 %typemap(javainterfaces) SWIGTYPE "AutoCloseable"
 %typemap(javafinalize) SWIGTYPE ""

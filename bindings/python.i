@@ -41,16 +41,16 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* The cause of a loss, how many replicas had it, or which of several locks it was. */
+/* Return the cause of a loss, the number of replicas, or which of several locks it was. */
 static long long hf_detail(int status, const hf_error *error)
 {
     return status == HF_ELOST ? error->cause : status == HF_EREPLICAS ? error->replicas : error->lock;
 }
 
-/* Raises the exception that holdfast._errors makes from a status and this thread's error. */
+/* Raise the exception that holdfast._errors makes from a status and this thread's error. */
 static void hf_raise(int status)
 {
-    /* The error first: the functions called below may call the library. */
+    /* Read the error first: the functions called below may call the library. */
     const char *text = hf_error_message();
     long long detail = hf_detail(status, hf_error_last());
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
@@ -76,9 +76,9 @@ static void hf_raise(int status)
     Py_INCREF($result);
 }
 
-/* The status and its message: what hf_once_begin() gives is the hold, or has an outcome. */
+/* The status and its message: the handle of hf_once_begin() is the hold, or has an outcome. */
 %typemap(out) hf_status hf_once_begin {
-    /* A signal handler may have raised while the outcome came. */
+    /* A signal handler may have raised before the outcome arrived. */
     if (PyErr_Occurred() || ($1 != HF_OK && $1 != HF_EDONE && $1 != HF_EFAILED &&
                              $1 != HF_EOUTCOME && $1 != HF_EMISMATCH)) {
         if (!PyErr_Occurred())
@@ -92,7 +92,7 @@ static void hf_raise(int status)
 /* --------------------------------------------------------------- Signals */
 
 %{
-/* Python runs the handlers of signals in its main thread only. */
+/* Run the handlers of signals, which Python does only in its main thread. */
 static int hf_run_handlers(void *context)
 {
     (void)context;
@@ -108,7 +108,7 @@ static int hf_run_handlers(void *context)
 
 /* ----------------------------------------------------------------- Bytes */
 
-/* bytes in; None is NULL. */
+/* bytes in; None becomes NULL. */
 %typemap(in) (const void *bytes, size_t length) {
     $1 = NULL;
     $2 = 0;
@@ -131,8 +131,8 @@ static int hf_run_handlers(void *context)
     (const void *note, size_t note_len)
 };
 
-/* hf_once_outcome() answers (state, at_most_once, printed, fence, since_ms, ttl_ms, result_len, owner,
- * note). */
+/* hf_once_outcome() returns (state, at_most_once, printed, fence, since_ms, ttl_ms, result_len,
+ * owner, note). */
 %ignore hf_once_info;
 %typemap(in, numinputs = 0) hf_once_info *info (hf_once_info info) {
     memset(&info, 0, sizeof info);
@@ -148,7 +148,7 @@ static int hf_run_handlers(void *context)
                             (const char *)$1->note, (Py_ssize_t)$1->note_len);
 }
 
-/* hf_hold_result() answers the bytes, or None. */
+/* hf_hold_result() returns the bytes, or None. */
 %typemap(in, numinputs = 0) size_t *result_len_out (size_t length = 0) "$1 = &length;"
 %typemap(out) const void *hf_hold_result {
     $result = Py_None;
@@ -164,7 +164,7 @@ static int hf_run_handlers(void *context)
 /*
  * A view is a tuple: the name, and lists of the holders (owner, note, mode, fence, count, held_ms,
  * remaining_ms, kept, weight) and of the waiters (owner, note, mode, permits, waited_ms, timeout_ms,
- * weight). None is no view.
+ * weight). None: there is no view.
  */
 %{
 static int hf_append(PyObject *list, PyObject *item)
@@ -220,7 +220,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
     }
 }
 
-/* hf_client_survey() answers a list of (level, subject, server, text). */
+/* hf_client_survey() returns a list of (level, subject, server, text). */
 %typemap(in, numinputs = 0) (hf_finding *findings, size_t capacity, size_t *count_out)
     (hf_finding findings[HF_FINDINGS_MAX], size_t count = 0) {
     $1 = findings;
@@ -241,17 +241,17 @@ static PyObject *hf_view_tuple(const hf_view *view)
         SWIG_fail;
 }
 
-/* hf_hold_votes() answers both numbers. */
+/* hf_hold_votes() returns both numbers. */
 %typemap(in, numinputs = 0) size_t *masters_out (size_t masters = 0) "$1 = &masters;"
 %typemap(argout) size_t *masters_out {
     Py_DECREF($result);
     $result = Py_BuildValue("nn", (Py_ssize_t)result, (Py_ssize_t)*$1);
 }
 
-/* hf_client_ping() tells no number. */
+/* hf_client_ping() returns no number. */
 %typemap(in, numinputs = 0) size_t *servers_out "$1 = NULL;"
 
-/* hf_client_kept() answers the name's bytes, or None. */
+/* hf_client_kept() returns the name's bytes, or None. */
 %typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
     (char name[HF_NAME_MAX], size_t length = 0) {
     $1 = name;
@@ -273,7 +273,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
     Py_INCREF($result);
 }
 
-/* hf_hold_hand_over() answers the token's bytes. */
+/* hf_hold_hand_over() returns the token's bytes. */
 %typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)
     (char token[HF_TOKEN_MAX], size_t length = 0) {
     $1 = token;
@@ -285,7 +285,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)*$3);
 }
 
-/* hf_client_owner() answers bytes. */
+/* hf_client_owner() returns bytes. */
 %typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char owner[HF_DEFAULT_OWNER_MAX]) {
     $1 = owner;
     $2 = sizeof owner;
@@ -299,7 +299,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
 
 /*
  * Handles are raw: a proxy would cost more than the call. Locks and holds are
- * given back when the last reference goes. A client is not: closing it would
+ * given back with their last reference. A client is not: closing it would
  * release its holds, which may still be in use.
  */
 %define %answers(HANDLE, FLAGS)
@@ -314,14 +314,14 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %answers(struct hf_locks, SWIG_POINTER_OWN)
 
 %{
-/* Release a hold that the caller does not get, because there is no memory for a Python object: the
- * client would renew it until the process ends. */
+/* Release a hold that the caller does not get, because there is no memory for a Python object:
+ * otherwise the client would renew it until the process ends. */
 static void hf_undo(hf_hold *hold)
 {
     PyObject *type, *value, *trace;
     if (!hold)
         return;
-    PyErr_Fetch(&type, &value, &trace); /* handlers of signals run during the release */
+    PyErr_Fetch(&type, &value, &trace); /* signal handlers run during the release */
     Py_BEGIN_ALLOW_THREADS
     hf_hold_release(hold);
     Py_END_ALLOW_THREADS
@@ -342,7 +342,7 @@ static int hf_give(PyObject *list, hf_hold **hold, swig_type_info *type)
     return failed;
 }
 
-/* Undo a new hold that the caller does not get; leave a hold that the function has found. */
+/* Undo a new hold that the caller does not get; leave a hold that the function found. */
 static void hf_take_back(hf_hold *hold, const char *function)
 {
     if (!strcmp(function, "hf_lock_acquire_as") || !strcmp(function, "hf_once_begin"))
@@ -352,8 +352,8 @@ static void hf_take_back(hf_hold *hold, const char *function)
 }
 %}
 
-/* A hold goes into the caller's list, so that the caller has it even if Ctrl-C
- * comes before the call returns. */
+/* A hold is put into the caller's list, so that the caller has it even if Ctrl-C
+ * arrives before the call returns. */
 %typemap(in) struct hf_hold ** (struct hf_hold *handle = NULL) {
     if (!PyList_Check($input))
         SWIG_exception_fail(SWIG_TypeError, "a hold goes into a list");
@@ -365,9 +365,9 @@ static void hf_take_back(hf_hold *hold, const char *function)
 }
 %typemap(freearg) struct hf_hold ** "if ($1) hf_take_back(*$1, \"$symname\"); /* the call raises */"
 
-/* Several locks are a list, with a list of their options, and their holds go into a third. */
+/* Several locks are a list, with a list of their options; their holds are put into a third list. */
 %{
-/* How many pointers of that type are in the list; -1: it is none. */
+/* Return the number of pointers of the type in the list; -1: not such a list. */
 static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
 {
     Py_ssize_t count = PyList_Check(list) ? PyList_Size(list) : -1;
@@ -385,7 +385,7 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
     $1 = (hf_lock **)given;
     $2 = (size_t)count;
 }
-%typemap(argout) (hf_lock *const *locks, size_t count) "" /* they are not an answer */
+%typemap(argout) (hf_lock *const *locks, size_t count) "" /* not a result */
 %typemap(in) const hf_acquire_options *const *options (void *given[HF_JOIN_MAX]) {
     if (hf_pointers($input, $descriptor(hf_acquire_options *), given) != (Py_ssize_t)arg2)
         SWIG_exception_fail(SWIG_TypeError, "this takes a list of options, one for each lock");
@@ -419,7 +419,7 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
 
 /* --------------------------------------------------------------- Numbers */
 
-/* A histogram's counts are a list; holdfast.testing sets them too. */
+/* A histogram's counts are a list; holdfast.testing also sets them. */
 %typemap(out) int64_t counts[ANY] {
     $result = PyList_New($1_dim0);
     for (Py_ssize_t i = 0; $result && i < $1_dim0; i++) {
@@ -447,8 +447,8 @@ static Py_ssize_t hf_pointers(PyObject *list, swig_type_info *type, void **to)
 /* ----------------------------------------------------------- Completions */
 
 /* hf_client_next() puts (kind, status, op, hold's number, hold or None, hf_detail(), message,
- * timeouts, name, how many holds, ms left) first in the caller's list, so that the caller has it
- * even if a signal's handler raises before the call returns. */
+ * timeouts, name, number of holds, ms left) first in the caller's list, so that the caller has it
+ * even if a signal handler raises before the call returns. */
 %typemap(in) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
     if (!PyList_Check($input) || PyList_Size($input) < 1)
         SWIG_exception_fail(SWIG_TypeError, "a completion replaces the first item of a list");
@@ -476,7 +476,7 @@ static PyObject *hf_completion_tuple(const hf_completion *told)
                             (long long)told->timeouts, told->name, (Py_ssize_t)told->name_len,
                             (long long)told->holds, (long long)told->left_ms);
     if (!all && hold && told->hold)
-        SWIG_Python_GetSwigThis(hold)->own = 0; /* or it would be closed with this object */
+        SWIG_Python_GetSwigThis(hold)->own = 0; /* else it would be closed with this object */
     Py_XDECREF(message);
     Py_XDECREF(hold);
     return all;
@@ -506,7 +506,7 @@ static PyObject *hf_completion_tuple(const hf_completion *told)
 
 /* -------------------------------------------------------------- Blocking */
 
-/* Other Python threads run while one of these is under way. */
+/* Other Python threads run during each of these functions. */
 %define %blocking(FUNCTION)
 %exception FUNCTION {
     Py_BEGIN_ALLOW_THREADS

@@ -37,10 +37,10 @@ enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON, OPTION_PLAN };
 enum {
     SERVERS_MAX = 1000,
     THREADS_MAX = 256,
-    CLIENTS = 2, /* a handoff between two clients passes the server, as between two hosts */
+    CLIENTS = 2, /* a handoff between two clients passes through the server, as between two hosts */
     LEASE_MS = 10000,
-    PATIENCE_MS = 2000, /* every waiter is granted the lock much earlier */
-    WORK_NS = 200000,   /* at most, of the server and of waking two threads */
+    PATIENCE_MS = 2000, /* each waiter is granted the lock much earlier */
+    WORK_NS = 200000,   /* the most for the server and for waking two threads */
     PLAN_THREADS = 8,   /* a plan is made from the throughput of the server */
     QUEUED_MS = 5000    /* a client that receives its grants queues within this time */
 };
@@ -62,7 +62,7 @@ static void listen_to_signals(void) {
     static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
     struct sigaction action = {.sa_handler = interrupt};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        /* What the caller ignores stays so; but systemd ignores SIGPIPE for all its units. */
+        /* A signal that the caller ignores stays so; but systemd ignores SIGPIPE for all units. */
         if (numbers[i] == SIGPIPE || !cli_ignores(numbers[i]))
             sigaction(numbers[i], &action, NULL);
 }
@@ -127,10 +127,10 @@ typedef struct worker {
 } worker;
 
 typedef struct measurement {
-    const char *name, *what; /* what: its description */
-    double expected;         /* round trips; 0: of the reference, PING */
+    const char *name, *what; /* what: the description */
+    double expected;         /* in round trips; 0: this is the reference, PING */
     bool one_lock;           /* all threads share a lock */
-    bool keeps;              /* each thread holds its lock all the time */
+    bool keeps;              /* each thread holds its lock throughout */
     bool (*once)(worker *, int64_t *ns);
 } measurement;
 
@@ -274,8 +274,8 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     printf("}\n");
 }
 
-/* Run a measurement, print it, and return the median of its times; 0: it failed. *trip_ns: that of
- * PING, set by its measurement. */
+/* Run a measurement, print it, and return the median of its times; 0: it failed. *trip_ns: the
+ * median of PING, set by its measurement. */
 static int64_t measure(const measurement *of, int64_t *trip_ns) {
     static worker workers[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
@@ -477,8 +477,8 @@ static int bench(int argc, char **argv) {
         fflush(stdout);
     }
     if (plans && half[PAIR] > 0 && half[HANDOFF] > 0 && half[RENEWAL] > 0) {
-        /* By the medians, so that a moment in which the machine stood still does not count; one
-         * handoff follows the other. */
+        /* Use the medians: a moment in which the machine was suspended does not count. Handoffs are
+         * made one after the other. */
         plan_costs costs = {(double)half[PAIR] / threads / 1e9, (double)half[HANDOFF] / 1e9,
                             (double)half[RENEWAL] / threads / 1e9};
         plan_print(&wish, &costs, json);

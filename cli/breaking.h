@@ -10,7 +10,7 @@ void breaking_add(show_text *text, const hf_view *view, const hf_lock_info *info
                   const hf_lock_holder *holder);
 /* Add "the lock stock" and the reason, and its holders on a line each. */
 void breaking_refuse(show_text *text, const hf_view *view, const char *why);
-/* Take the lock away from the holder with that fence only, or, with the fence 0, from another
+/* Take the lock away only from the holder with this fence, or, with the fence 0, from another
  * library. Return CLI_OK, or the exit status, and the reason in `why`. */
 int breaking_take(hf_lock *lock, int64_t fence, show_text *why);
 

@@ -6,11 +6,11 @@
 
 /* Return "none", "running", "unknown", "retry", "done" or "failed". */
 const char *call_state(int32_t state);
-/* Return the state of the word; -1: there is no such state. */
+/* Return the state that a word names; -1: there is no such state. */
 int32_t call_state_named(const char *word);
 /* Return how urgent the state is: smaller numbers come first, an unknown outcome before all. */
 int call_rank(int32_t state);
-/* Return how long ago it reached its state, milliseconds by this machine's clock; at least 0. */
+/* Return how long ago the record reached its state, ms by this machine's clock; at least 0. */
 int64_t call_age(const hf_once_info *call);
 
 /* Add the state and the record in lines, the first without indentation. */

@@ -96,7 +96,7 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
 
 /* Print "holdfast: ..." and a line end to stderr. */
 CLI_FORMAT void cli_error(const char *format, ...);
-/* Print the same and a hint at --help, and exit with CLI_USAGE. */
+/* Print an error as cli_error() does, with a hint at --help, and exit with CLI_USAGE. */
 CLI_FORMAT CLI_NORETURN void cli_usage(const char *format, ...);
 
 /* Flush stdout. Returns CLI_OK, or CLI_SYSTEM with a message: output that was not written must not
@@ -124,7 +124,7 @@ void cli_use_url(const char *url);
 int cli_open(const hf_client_options *options, hf_client **client_out);
 /* Return the word for the level of a finding. */
 const char *cli_level(int level);
-/* Does this process ignore the signal, as under nohup(1)? */
+/* Return whether this process ignores the signal, as under nohup(1). */
 bool cli_ignores(int signal);
 /* Print this thread's last error of the library, and return the exit status for it. */
 int cli_failed(hf_status status);

@@ -23,13 +23,13 @@ typedef struct cli_guard {
     _Atomic int64_t *killed_at; /* shared with the guard */
 } cli_guard;
 
-/* Start the guard, before opening what it must not inherit. Return 0, or -1 with errno. */
+/* Start the guard, before opening anything that it must not inherit. Return 0, or -1 with errno. */
 int guard_start(cli_guard *guard);
 /* Send an order. This uses only system calls: a forked child may call it. */
 void guard_tell(const cli_guard *guard, const guard_order *order);
 /* Return the time of the order by which the guard killed the group; 0: it did not. */
 int64_t guard_killed_at(const cli_guard *guard);
-/* Let the guard end nothing more. */
+/* Make the guard end nothing more. */
 void guard_dismiss(const cli_guard *guard);
 /* End the guard. */
 void guard_end(cli_guard *guard);

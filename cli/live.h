@@ -4,7 +4,7 @@
 
 #include "picture.h"
 
-/* Run on the open terminal until the user quits, or for that many walks; 0: no limit. Return the
+/* Run on the open terminal until the user quits, or for `walks` walks; 0: no limit. Return the
  * exit status. */
 int live_run(watch *of, row_key key, bool reverse, int64_t walks);
 

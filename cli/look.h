@@ -49,7 +49,7 @@ int look_walk(hf_client *client, const char *pattern, int64_t rate, uint32_t fla
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context);
 
-/* Read an option of LOOK_FILTERS. False: it is another one. */
+/* Read an option of LOOK_FILTERS. False: it is not one of them. */
 bool look_filters(look_filter *filter, int option);
 
 /* Return the bytes of the NAME of a command, perhaps given in hex digits; they are never freed.

@@ -36,7 +36,7 @@ static void open_standard(void) {
         close(fd);
 }
 
-/* Move a --url that comes before the command behind it. */
+/* Move a --url from before the command to behind it. */
 static void put_command_first(int argc, char **argv) {
     int words = argc > 1 && strncmp(argv[1], "--url=", 6) == 0 ? 1 : 2;
     if (argc < words + 2 || (words == 2 && strcmp(argv[1], "--url") != 0))
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(name, commands[i]->name) == 0) {
             cli_begin(commands[i]);
-            argv[1] = (char[]){"holdfast"}; /* getopt prints it in its messages */
+            argv[1] = (char[]){"holdfast"}; /* getopt prints this in its messages */
             int status = commands[i]->run(argc - 1, argv + 1);
             return status == CLI_OK ? cli_printed() : status;
         }

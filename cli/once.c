@@ -62,7 +62,7 @@ typedef struct command {
     verb verb;
     bool json, hex, result, force; /* result: show it */
     const char *file;              /* of resolve */
-    int32_t state;                 /* of ls: 0 all; of the others: as it is to be */
+    int32_t state;                 /* of ls: 0 for all; of the others: the new state */
     int64_t rate, ttl_ms, fence;   /* fence 0: of the record that is shown */
     const char *note, *argument;
 } command;
@@ -207,7 +207,7 @@ static void add_name(show_text *text, const void *name, size_t length) {
     show_add(text, ": ");
 }
 
-/* Print why nothing was done, with the name. */
+/* Print why nothing was done, with the lock's name. */
 static int refuse(const void *name, size_t length, const char *why, int result) {
     show_text text = {0};
     add_name(&text, name, length);
@@ -217,7 +217,7 @@ static int refuse(const void *name, size_t length, const char *why, int result) 
     return result;
 }
 
-/* Print the bytes as they are; on a terminal, which no byte may control, as text. */
+/* Print the bytes unchanged; on a terminal, which no byte may control, as text. */
 static void print_bytes(const void *bytes, size_t length) {
     if (isatty(STDOUT_FILENO) != 1) {
         fwrite(bytes, 1, length, stdout);
@@ -263,7 +263,7 @@ static hf_status look(hf_lock *lock, hf_once_info *call, hf_view **view_out) {
     if (status == HF_OK)
         status = hf_view_once(*view_out, call);
     if (status == HF_OK && info.moving) {
-        hf_hold *handle; /* it reports the same, as an error */
+        hf_hold *handle; /* reports the same, as an error */
         status = hf_once_look(lock, &handle);
         hf_hold_close(handle);
     }
@@ -489,7 +489,7 @@ static void read_arguments(command *it, int argc, char **argv) {
         it->verb++;
     if (it->verb == VERBS)
         cli_usage("once takes ls, show, resolve, retry or forget, not '%s'", argv[1]);
-    argv[1] = argv[0]; /* getopt prints it in its messages */
+    argv[1] = argv[0]; /* getopt prints this in its messages */
     read_options(it, argc - 1, argv + 1);
     int left = argc - 1 - optind;
     it->argument = left > 0 ? argv[1 + optind] : NULL;

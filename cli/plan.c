@@ -1,4 +1,4 @@
-/* holdfast bench --plan: docs/scale.md has the measurements that the figures here are from. */
+/* holdfast bench --plan: docs/scale.md has the measurements behind the figures here. */
 #include "plan.h"
 #include "cli.h"
 
@@ -15,12 +15,12 @@ enum {
     CLIENT_CONNECTIONS = 3,    /* at most, to one server */
     CALL_BYTES = 300,          /* of a request and its answer, both ways */
     BATCH = 100,               /* holds that one request renews */
-    RENEWALS = 3,              /* in a lease; with each client's share 3.2 */
-    ASK_MS = 3000,             /* after which a waiter asks again */
-    ASK_PAIRS = 2,             /* the cost of that, with the PING of its subscription, in pairs */
+    RENEWALS = 3,              /* per lease; 3.2 with each client's share */
+    ASK_MS = 3000,             /* after this time a waiter asks again */
+    ASK_PAIRS = 2,             /* its cost, with the PING of its subscription, in pairs */
     CONNECT_PAIRS = 1,         /* the cost of a connect and a log-in, in pairs */
     SPREAD_MS = 1000,          /* clients connect over this time after an outage */
-    DEFAULT_MAXCLIENTS = 10000 /* Redis's own */
+    DEFAULT_MAXCLIENTS = 10000 /* Redis's own default */
 };
 /* The part of one core that a master may use: the rest is for bursts and for a failover. */
 #define MOST_LOAD 0.5
@@ -85,12 +85,12 @@ static int64_t round_up(double number) {
 static plan make_plan(const plan_wish *wish, const plan_costs *costs) {
     plan made;
     double pair = costs->pair;
-    double each = (double)wish->locks / (double)wish->hosts; /* of a host */
+    double each = (double)wish->locks / (double)wish->hosts; /* per host */
     double batch = each < 1 ? 1 : each < BATCH ? each : BATCH;
     double renewed = (double)wish->locks * RENEWALS * 1000 / (double)wish->lease_ms; /* a second */
     double waiting = (double)(wish->waiters < wish->hosts ? wish->waiters : wish->hosts);
     made.acquire = wish->rate * (wish->waiters > 0 ? costs->handoff : pair);
-    /* In a batch of a hundred a hold costs two fifths of a hold alone. */
+    /* In a batch of a hundred, a hold costs two fifths of a hold alone. */
     made.renew = renewed * costs->renewal * (0.4 + 0.6 / batch);
     made.wait = waiting * ASK_PAIRS * pair * 1000 / ASK_MS;
     made.load = made.acquire + made.renew + made.wait;

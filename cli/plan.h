@@ -8,8 +8,8 @@
 typedef struct plan_wish {
     int64_t locks;    /* held at the same time */
     int64_t hosts;    /* processes with a client */
-    double rate;      /* acquisitions a second, of all together */
-    int64_t waiters;  /* that wait at the same time */
+    double rate;      /* acquisitions per second, of all hosts together */
+    int64_t waiters;  /* waiting at the same time */
     int64_t names;    /* locked within the life of a fence */
     int64_t lease_ms; /* of each lock */
 } plan_wish;

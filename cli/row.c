@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------- Row */
 
-/* Is it only the record of a call? Then the owner, the fence and the times are the record's. */
+/* Return whether it is only a call's record: then owner, fence and times are the record's. */
 static bool is_record(const row *one) { return !one->held && one->call != HF_ONCE_NONE; }
 
 static void add_person(row *one, const void *owner, size_t length, const void *note,

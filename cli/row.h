@@ -32,7 +32,7 @@ typedef struct row_layout {
     bool fence, cut;
 } row_layout;
 
-/* Compute the layout for a terminal of that many columns; 0: no terminal. */
+/* Compute the layout for a terminal of `columns` columns; 0: no terminal. */
 row_layout row_fit(int columns, bool fence);
 void row_add_head(show_text *line, const row_layout *layout);
 /* Add the row with its times as of `now`. */
@@ -40,7 +40,7 @@ void row_add(show_text *line, const row_layout *layout, const row *one, int64_t 
 /* Return whether the filter is a part of the name, or of a holder or a waiter with its note, as
  * they are shown; a filter with * ? [ must match one of them as a whole. */
 bool row_matches(const row *one, const char *filter);
-/* The same without the name. */
+/* Return the same without regard to the name. */
 bool row_belongs(const row *one, const char *filter);
 /* Add the first holder, and the number of other holders. */
 void row_add_holder(show_text *text, const row *one);

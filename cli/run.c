@@ -134,7 +134,7 @@ static run_on_lost read_on_lost(const char *text) {
     cli_usage("--on-lost takes kill, term or ignore, not '%s'", text);
 }
 
-/* Return the option's name if it is about a lock that is held; or NULL. */
+/* Return the option's name if it concerns a lock that is held; or NULL. */
 static const char *about_hold(int option) {
     switch (option) {
     case 'k':
@@ -433,8 +433,8 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
         cli_error("%s", completion->error.message);
         *result = cli_status_of(completion->status);
     } else {
-        /* Several masters may refuse the period; else a release keeps the lock only after success.
-         */
+        /* Several masters may refuse the period. Set it back: a release keeps the lock only after
+         * success. */
         hf_status status = hf_hold_keep_at_least(run->hold, run->wish->once_ms);
         hf_hold_keep_at_least(run->hold, 0);
         if (status == HF_OK)
@@ -444,7 +444,7 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
     return false;
 }
 
-/* Acquire the lock; the same result. */
+/* Acquire the lock; return the same as acquired(). */
 static bool acquire(run_state *run, int *result) {
     int came = 0;
     hf_completion completion;
@@ -611,7 +611,7 @@ static void hear(run_state *run) {
 
 static void pass_on(run_state *run, int signal) {
     if (run->job.ended) {
-        if (is_end(signal)) /* not a stop: no shell would learn of it */
+        if (is_end(signal)) /* not a stop: no shell would notice it */
             job_signal(&run->job, signal);
     } else if (signal == SIGCHLD) {
         look_after(run); /* first: job_look() may stop this process */
@@ -659,8 +659,8 @@ static hf_status keep(run_state *run) {
     }
 }
 
-/* The guard may have killed the command by an old order while this process was stopped, although
- * the lock was renewed after that order. */
+/* The guard may have killed the command because of an old order while this process was stopped,
+ * although the lock was renewed after that order. */
 static run_ending ending_by_guard(const run_state *run) {
     int64_t killed_at = guard_killed_at(&run->guard);
     if (killed_at == 0)

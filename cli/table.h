@@ -11,18 +11,18 @@ typedef struct table_entry {
     unsigned walk;
 } table_entry;
 
-/* Initialize it with zeros. */
+/* The table; initialize it with zeros. */
 typedef struct table {
     table_entry **entries; /* not sorted */
     size_t count, capacity;
     void *index;      /* of tsearch(3) */
-    unsigned changes; /* their count: entries keep their places while it is the same */
+    unsigned changes; /* a counter: entries keep their places while it stays the same */
 } table;
 
 /* Insert the row and the object, which the table then owns, or replace those of the same name.
  * walk: the walk that found it; 0: keep the number of the earlier row. */
 void table_put(table *all, row *one, json_t *json, unsigned walk);
-/* Return the row of that name, or NULL. */
+/* Return the row with this name, or NULL. */
 const row *table_find(const table *all, const void *name, size_t length);
 void table_drop(table *all, const void *name, size_t length);
 /* Drop the rows that were not found in this walk or later. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The folders of all distributions for descriptions of terminals: the static library knows only the
- * folders of its own distribution. An empty part stands for these. */
+ * folders of its own distribution. An empty part means those. */
 #define TERMINFO_FOLDERS                                                                           \
     "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo:"                           \
     "/usr/local/share/terminfo:"
@@ -30,7 +30,7 @@ static volatile sig_atomic_t ended, resized, stopped;
 
 /* --------------------------------------------------------------- Signals */
 
-/* Exit although the terminal accepts no output: the last resort, by SIGALRM. */
+/* Exit although the terminal accepts no output: the last resort, on SIGALRM. */
 static void give_up(int number) {
     (void)number;
     tcsetattr(STDIN_FILENO, TCSANOW, &found_as);

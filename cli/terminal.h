@@ -44,7 +44,7 @@ int term_rows(void);
 int term_columns(void);
 /* Draw a line of the screen, truncated or padded. NULL: an empty line. */
 void term_line(int row, const show_text *text, term_style style);
-/* Show what was drawn, with the cursor at that row and column; row < 0: no cursor. */
+/* Show the drawn screen, with the cursor at this row and column; row < 0: no cursor. */
 void term_flush(int row, int column);
 /* Wait for the next key; TERM_NONE after `ms`, or if news_fd is readable. */
 int term_wait(int news_fd, int64_t ms);

@@ -53,7 +53,7 @@ static void count_cost(watch *it, int64_t commands, int64_t trips, int64_t us) {
     pthread_mutex_unlock(&it->mutex);
 }
 
-/* Measure a round trip with little work. The first one connects, and is not measured. */
+/* Measure a round trip with little work. The first command connects, and is not measured. */
 static void measure_trip(watch *it) {
     for (int i = it->trips.count == 0 ? 2 : 1; i > 0; i--) {
         size_t servers = 0;

@@ -78,7 +78,7 @@ typedef struct watch {
 } watch;
 
 void watch_open(watch *it);
-/* Close all but the client, after watch_end() returned true. */
+/* Close all but the client, after watch_end() has returned true. */
 void watch_close(watch *it);
 
 /* Run one whole walk, without the thread. */

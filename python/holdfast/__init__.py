@@ -110,6 +110,6 @@ __all__ = [
     "quote",
 ]
 
-# Tracebacks and pickles show the module that users import from.
+# Tracebacks and pickles show the module that users import.
 for _name in __all__:
     globals()[_name].__module__ = __name__

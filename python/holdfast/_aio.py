@@ -1,4 +1,4 @@
-"""Locks and holds for asyncio: no thread waits, and no event loop blocks."""
+"""Locks and holds for asyncio: they block neither a thread nor an event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _task() -> asyncio.Task[object]:
 class AsyncLock(Bound):
     """A name to lock, for tasks; AsyncClient.lock() makes it.
 
-        async with lock as hold: ...            # waits for ever
+        async with lock as hold: ...            # waits without limit
 
         if await lock.acquire(timeout=5):
             try: ...
@@ -43,10 +43,9 @@ class AsyncLock(Bound):
 
         async with lock.hold(timeout=5, cancel_on_lost=True) as hold: ...
 
-    The owner is the current task, or the `owner` given here or in a call. Any number of tasks
-    may wait on one thread. A cancelled wait leaves nothing behind: if it got the lock meanwhile,
-    it releases it before the cancellation goes on. Event loops in several threads may share an
-    AsyncLock.
+    The owner is the current task, or the `owner` given here or in a call. Any number of tasks may
+    wait on one thread. A cancelled wait leaves nothing behind: a lock that it got meanwhile is
+    released before the cancellation goes on. Event loops in several threads may share an AsyncLock.
     """
 
     __slots__ = (
@@ -69,7 +68,7 @@ class AsyncLock(Bound):
         self._on_lost = on_lost
         # The owners of the tasks that acquired through this lock.
         self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
-        # Without owners, what each task has acquired: the core knows no task.
+        # Without owners, the holds that each task has acquired: the core does not know tasks.
         self._own: weakref.WeakKeyDictionary[object, list[_holdfast.Hold]]
         self._own = weakref.WeakKeyDictionary()
         self._views: dict[str, AsyncLock] = {}
@@ -111,7 +110,7 @@ class AsyncLock(Bound):
         return None if owner is None else encoded("owner", owner)
 
     def _me(self) -> bytes:
-        """Return the object that stands for the task, even if it is no owner."""
+        """Return the object that represents the task, even if it is no owner."""
         return self._lock._client._owner(_task())
 
     async def _acquire(
@@ -133,7 +132,7 @@ class AsyncLock(Bound):
         )
         try:
             return self._take(handle, owner, options, on_lost, quiet)
-        except BaseException:  # of a signal's handler, say
+        except BaseException:  # such as the exception of a signal handler
             self._notices().drop(handle)
             raise
 
@@ -182,17 +181,17 @@ class AsyncLock(Bound):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock; call release() as often.
+        """Acquire the lock; call release() once for each acquire.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
         owner     The owner, instead of the lock's owner or the task; give it to release() too.
                   Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Returns True if the lock is held, False if others kept it. Raises ValueError, OverflowError
-        and TypeError for wrong arguments, LockDeadlock if the caller holds the lock shared,
-        LockUnknown if the answer was lost (do not enter), ConnectError or another LockError if the
-        server was not reached or refused, and ClosedError.
+        Returns True if the lock is held, False if other owners kept it. Raises ValueError,
+        OverflowError and TypeError for wrong arguments, LockDeadlock if the caller holds the lock
+        shared, LockUnknown if the answer was lost (do not enter), ConnectError or another LockError
+        if the server was not reached or refused, and ClosedError.
         """
         try:
             hold = await self._acquire(patience(blocking, timeout), owner, kept)
@@ -204,7 +203,7 @@ class AsyncLock(Bound):
         return True
 
     def _stands(self, handle: _holdfast.Hold) -> bool:
-        """Say whether a hold was not released, as another task may have done."""
+        """Return whether a hold was not released, as another task may have done."""
         return self._lock._core.hf_hold_state(handle) != _holdfast.HF_STATE_RELEASED
 
     async def release(self, *, owner: str | bytes | None = None, wait: bool | None = None) -> None:
@@ -224,7 +223,7 @@ class AsyncLock(Bound):
             await released(self._lock, call)
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = None) -> Call | None:
-        """Start the release; None: no task waits for the answer."""
+        """Start the release; return None if no task waits for the answer."""
         by_task = self._by_task(owner)
         own = self._own.get(_task(), []) if owner is None else []
 
@@ -324,17 +323,17 @@ class AsyncLock(Bound):
         timeout         Seconds; 0 tries once; None or -1 waits without limit.
         owner           The owner, instead of the lock's owner or the task. Equal owners are one
                         owner everywhere: "worker" on ten hosts excludes nothing.
-        on_lost         The event loop calls it with the AsyncHold if that is lost, instead of
+        on_lost         The event loop calls it with the AsyncHold if the hold is lost, instead of
                         the lock's on_lost.
         raise_on_lost   False: leaving a `with` block does not raise LockLost. By default the
                         lock's setting.
         cancel_on_lost  Cancel the body of the `async with` when the hold is lost. The block then
                         raises LockLost, or, without raise_on_lost, nothing. An await without a
                         block raises ValueError.
-        at_least        Seconds from the acquire, for which the lock stays held even if it is
-                        released before, as in Lock.hold().
+        at_least        Seconds, counted from the acquire, for which the lock stays held even if it
+                        is released earlier, as in Lock.hold().
 
-        Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
+        Raises LockTimeout, a TimeoutError, if other owners kept the lock; otherwise as acquire().
         """
         milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         flag("cancel_on_lost", cancel_on_lost)
@@ -408,7 +407,7 @@ async def ends(
     notices = locks[0]._client._notices_here()
     number, calls = notices.start_several(len(locks), begin)
     try:
-        # The last first: until that has ended too, the loop may be closed with nothing taken.
+        # The last first: until it has ended, too, the loop may be closed with nothing taken.
         told = [(call, *await call.wait()) for call in reversed(calls)][::-1]
     except asyncio.CancelledError:
         releases = []
@@ -416,7 +415,7 @@ async def ends(
             _, handle = await call.insist(notices.answers, functools.partial(notices.cancel, each))
             notices.forget(each)
             if handle is not None:  # the acquire got the lock just before
-                with contextlib.suppress(LockError):  # a result has no hold, and a close ends it
+                with contextlib.suppress(LockError):  # a result has no hold, and a close ends any
                     releases.append(_release(notices, handle))
         for release in releases:
             await release.insist(notices.answers)
@@ -435,10 +434,10 @@ async def ends(
 
 
 def drop_block(lock: AsyncLock, inside: Inside, got: list[_holdfast.Hold | None]) -> None:
-    """Release what a block holds whose end a signal's handler, say, has interrupted."""
+    """Release the hold of a block whose end was interrupted, such as by a signal handler."""
     if not got:
         inside.leave(lock._me(), got, not lock._by_task(None))
-    for handle in got:  # again, perhaps: that harms no other hold
+    for handle in got:  # perhaps a second time, which harms no other hold
         lock._notices().drop(handle)
 
 
@@ -492,7 +491,7 @@ class AsyncHold(BaseHold):
 
     @property
     def lost(self) -> AsyncLost:
-        """Was it lost? Like an asyncio.Event, with a `cause`."""
+        """Whether it was lost: like an asyncio.Event, with a `cause`."""
         return AsyncLost(self)
 
     def _tell(self, lost: Callable[[AsyncHold], object]) -> None:
@@ -500,7 +499,7 @@ class AsyncHold(BaseHold):
         loop = asyncio.get_running_loop()
         self._notices().attend(loop)
 
-        context = contextvars.copy_context()  # the thread that learns of the loss has another
+        context = contextvars.copy_context()  # the thread that reports the loss has another
 
         def tell(hold: AsyncHold) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -514,9 +513,9 @@ class AsyncHold(BaseHold):
         wait  False: do not wait for the answer, as Hold.release().
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
-        LockUnknown if the answer was lost, and ConnectError or another LockError if the server
-        was not reached or refused. In each case the hold ends with its lease at the latest.
-        If the at_least of AsyncLock.hold() has not passed, it keeps the lock for the rest of it,
+        LockUnknown if the answer was lost, and ConnectError or another LockError if the server was
+        not reached or refused. In each case the hold ends with its lease at the latest. If the
+        at_least of AsyncLock.hold() has not passed, this keeps the lock for the rest of that time,
         as Hold.release() does.
         """
         try:
@@ -524,14 +523,14 @@ class AsyncHold(BaseHold):
             if call is not None:
                 await released(self._lock, call)
         except asyncio.CancelledError:
-            self._loose = False  # it goes on
+            self._loose = False  # the release goes on
             raise
         finally:
             if self.state != "held":
                 self._unwatch()
 
     def _start_release(self, wait: bool | None = None) -> Call | None:
-        """Start the release; None: no task waits for the answer."""
+        """Start the release; return None if no task waits for the answer."""
         if not (self.valid and self._lock._later(wait)):
             return _release(self._notices(), self._handle)
         self._lock._give_up(self._handle, False)
@@ -561,7 +560,7 @@ class AsyncHold(BaseHold):
     async def keep(self, seconds: float | timedelta) -> None:
         """Leave the lock held for `seconds` from now on, as Hold.keep().
 
-        If this is cancelled, it goes on.
+        If this is cancelled, the request goes on.
         """
         milliseconds, core = duration("seconds", seconds, least=0), self._core
         _, call = self._notices().start(
@@ -570,7 +569,7 @@ class AsyncHold(BaseHold):
         call.ends = True
         try:
             await released(self._lock, call)
-        except asyncio.CancelledError:  # the end of a block would release the hold all the same
+        except asyncio.CancelledError:  # the end of a block releases the hold all the same
             self._loose = False
             self._leave_block()
             raise
@@ -669,7 +668,7 @@ class Holding(Awaitable[Held]):
         held = await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
         try:
             held._keep_at_least(self._least)
-        except ValueError:  # several masters keep a lock for their quarantine at most
+        except ValueError:  # several masters keep a lock no longer than their quarantine
             await held.release()
             raise
         return held
@@ -712,7 +711,7 @@ class Holding(Awaitable[Held]):
         trace: TracebackType | None,
     ) -> bool:
         """Release the hold, unless the body did. Raises LockLost if it was lost."""
-        task, self._task = self._task, None  # nothing cancels the task any more
+        task, self._task = self._task, None  # from here on, nothing cancels the task
         self._inside = False
         ours = self._canceled and task is not None
         if ours and task is not None and sys.version_info >= (3, 11):
@@ -724,7 +723,7 @@ class Holding(Awaitable[Held]):
             await self._hold.__aexit__(None, None, None)
         except LockLost as lost:
             raise lost from None
-        if not self._quiet and self._hold.lost.is_set():  # the body has released it
+        if not self._quiet and self._hold.lost.is_set():  # the body has released the hold
             failed = LockLost(f"{self._hold!r} was lost, and its block was cancelled")
             failed.cause = self._hold.lost.cause
             raise failed from None

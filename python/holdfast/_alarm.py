@@ -26,14 +26,14 @@ class Alarm:
 
 
 def native(rule: Rule) -> tuple[int, int]:
-    """Check it, and give the timeouts and the milliseconds."""
+    """Check a rule; return its timeouts and milliseconds."""
     pair("alarm", "(timeouts, seconds)", rule)
     timeouts = whole("the timeouts of alarm", rule[0], 1, 2**31 - 1)
     return timeouts, duration("the window of alarm", rule[1], least=1)
 
 
 def teller(on_alarm: Callable[[Alarm], object] | None) -> Callable[[Alarm], None]:
-    """Make the function for each alarm: it logs, and then calls the user's function."""
+    """Make the function that handles each alarm: it logs, and then calls the user's function."""
 
     def tell(alarm: Alarm) -> None:
         _log.warning("%s", alarm.message)

@@ -66,7 +66,7 @@ def patience(blocking: bool, timeout: float | timedelta) -> int:
     """Return the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
     timeout = number("timeout", timeout)
     if blocking is not True or timeout != -1:
-        # No thread holds this RLock, so it accepts every valid argument, and words all errors.
+        # No thread holds this RLock, so it accepts all valid arguments, and words all errors.
         threading.RLock().acquire(blocking, timeout)
     if not blocking:
         return 0
@@ -92,7 +92,7 @@ def whole(what: str, value: int, least: int, most: int) -> int:
 
 
 def pair(what: str, like: str, value: object) -> None:
-    """Refuse a value that is no pair."""
+    """Refuse a value that is not a pair."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"{what} must be {like}, not {value!r}: (10, 60), for example")
 
@@ -111,7 +111,7 @@ def wishes(
     raise_on_lost: bool | None,
     at_least: float | timedelta | None,
 ) -> tuple[int, bool | None, int]:
-    """Check the arguments of a hold(): milliseconds, whether it is quiet, at_least in ms."""
+    """Check the arguments of a hold(); return milliseconds, quiet, and at_least in ms."""
     function("on_lost", on_lost)
     return (
         patience(True, -1 if timeout is None else timeout),

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 @final
 class AsyncClient(Bound):
-    """A client for tasks, from Client.aio. It opens and closes with its Client."""
+    """A client for tasks, from Client.aio. It opens and closes with that Client."""
 
     __slots__ = ("_client",)
 
@@ -55,7 +55,7 @@ class AsyncClient(Bound):
         limit: int | None = None,
         per: float | timedelta | None = None,
     ) -> AsyncGate:
-        """Make an AsyncGate: at most `limit` passes in any `per` seconds. As Client.gate()."""
+        """Make an AsyncGate: at most `limit` passes in any `per` seconds, as Client.gate()."""
         return AsyncGate(self, name, limit, per)
 
     async def limit(
@@ -65,7 +65,7 @@ class AsyncClient(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store with the name the number of its permits, as Client.limit()."""
+        """Store the number of a name's permits, as Client.limit()."""
         return await self._ask(lambda: self._client.limit(name, permits=permits, rate=rate))
 
     def lock(
@@ -93,10 +93,10 @@ class AsyncClient(Bound):
         options: LockOptions | None = None,
         **terms: Unpack[OnceTerms],
     ) -> Result:
-        """Call a coroutine function once, however many tasks and processes want its result.
+        """Call a coroutine function once for all tasks and processes that want its result.
 
-        As Client.once(). If the task that calls it is cancelled, the next task calls it;
-        with at_most_once the outcome is unknown.
+        As Client.once(). If the task that makes the call is cancelled, the next task makes it; with
+        at_most_once the outcome is unknown.
         """
         made, chosen = agreed(name, ttl, args, options, terms)
         result: Result = await once_task(self.lock(name, chosen), made, call)
@@ -111,7 +111,7 @@ class AsyncClient(Bound):
         options: LockOptions | None = None,
         **terms: Unpack[OnceTerms],
     ) -> Beginning:
-        """Get the turn to make a call, or the outcome of the call. As Client.once_begin().
+        """Get the turn to make a call, or the outcome of the call, as Client.once_begin().
 
         Await this, or better enter it with `async with`.
         """
@@ -148,19 +148,19 @@ class AsyncClient(Bound):
     ) -> AsyncLeader:
         """Make a candidate for leadership. Its callbacks may be coroutines.
 
-        name      The lock's name: one of all its candidates leads.
+        name      The lock's name: of all its candidates, one leads.
         elected   Called with the fence when this candidate leads.
-        lost      Called when the leadership was lost; before another can be elected, unless this
-                  process stood still.
+        lost      Called when the leadership is lost; before another candidate can be elected,
+                  unless this process was suspended.
         resigned  Called when it ends by resign() or stop(); then the lock is released.
-        margin    Seconds before the end of the lease at which the leader steps down if it cannot
-                  be renewed: time for lost() and for the work to end. By default a quarter of
-                  the lease, at most half.
+        margin    Seconds before the end of the lease at which the leader steps down if the lease
+                  cannot be renewed: time for lost() and for the work to end. By default a quarter
+                  of the lease, at most half.
         options   As for lock(); the lease is always renewed, and never None.
 
-        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice
-        as long after each further failure, up to 30 s, less a random part of up to a half. A term
-        that ends otherwise, or lasted for 30 s, makes the next pause short again.
+        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice as
+        long after each further failure, up to 30 s, less a random part of up to a half. A term that
+        ends otherwise, or has lasted for 30 s, makes the next pause short again.
         """
         chosen = merged(options, changes)
         return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)
@@ -171,11 +171,11 @@ class AsyncClient(Bound):
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> AsyncLocksAll:
-        """Make AsyncLocksAll for several locks. Sends nothing. As Client.locks_all()."""
+        """Make AsyncLocksAll for several locks, as Client.locks_all(). Sends nothing."""
         return AsyncLocksAll(locks, merged(options, changes), self)
 
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
-        """Walk over all locks with such names, as Client.locks(): `async for` it.
+        """Walk over all locks whose names match, as Client.locks(): use `async for`.
 
         Each step asks in a thread of the client.
         """
@@ -203,7 +203,7 @@ class AsyncLocks(Bound, AsyncIterator[LockInfo]):
             return found is not None
 
     async def __anext__(self) -> LockInfo:
-        """Find the next lock. If this is cancelled, the next call has what it finds."""
+        """Find the next lock. If this is cancelled, the next call returns the lock found."""
         while not self._found:  # or another task took the lock that this task's step found
             if not await self._ask(self._find) and not self._found:
                 raise StopAsyncIteration

@@ -21,10 +21,10 @@ _numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
 
 
 def caller(tasks: bool) -> object | None:
-    """Return the caller to which an acquire without an owner belongs; None: the calling thread.
+    """Return the caller that owns an acquire without an owner; None: the calling thread.
 
-    tasks  The acquire is awaited, and belongs to the task. Otherwise it belongs to the greenlet, or
-           to the job of a thread pool, if the thread runs either, and then to the thread.
+    tasks  The acquire is awaited, and belongs to the task. Otherwise it belongs to the greenlet or
+           the job of a thread pool, if the thread runs either, or else to the thread.
 
     An acquire may nest only in a hold of the same owner, so callers that may run beside or after
     each other on one thread must be different owners.
@@ -44,12 +44,12 @@ def serial(owner: object) -> int:
 
 
 def ended(owner: object | None) -> bool:
-    """Return whether the owner of a weak reference can make no more calls."""
+    """Return whether the owner, from a weak reference, can make no more calls."""
     done = getattr(getattr(owner, "future", owner), "done", None)
     return owner is None or (done() if done is not None else bool(getattr(owner, "dead", False)))
 
 
-_At = tuple[int, object, int]  # a frame, and how many blocks it had entered before
+_At = tuple[int, object, int]  # a frame, and the number of blocks that it had already entered
 
 
 class _Block(NamedTuple):
@@ -57,16 +57,16 @@ class _Block(NamedTuple):
 
     caller: bytes | int  # the caller that entered: the owner, or the thread
     by: weakref.ref[object] | None  # the task, greenlet or job
-    holds: list[Hold | None]  # None: kept or handed over
+    holds: list[Hold | None]  # None: a hold that was kept or handed over
 
 
 class Inside:
     """The `with` blocks of one lock, and the holds with which they were entered.
 
-    The frame that entered a block leaves it, even the frame of a generator, with which another
-    job or task may go on. So FastAPI runs a plain dependency that yields, and so asyncio ends a
-    dropped generator. An ExitStack and a Condition enter in one frame and leave in another: for
-    them a block is the newest of its caller.
+    The frame that entered a block leaves it, even the frame of a generator, which another job or
+    task may continue: so FastAPI runs a plain dependency that yields, and asyncio ends a dropped
+    generator. An ExitStack and a Condition enter in one frame and leave in another: for them a
+    block is the newest of its caller.
     """
 
     __slots__ = ("_blocks",)
@@ -83,7 +83,7 @@ class Inside:
             depth += 1
 
     def leave(self, owner: bytes | None, got: list[Hold | None], anyones: bool) -> bytes | None:
-        """Put the holds of the block that ends into a list, and give the owner that entered it.
+        """Put the holds of the block that ends into a list, and return the owner that entered it.
 
         anyones  A caller that entered no block may leave the block of another.
         """
@@ -94,7 +94,7 @@ class Inside:
         block = None if at is None else self._blocks.get(at)
         if at is None or block is None:
             return owner
-        got += block.holds  # first, or a signal's handler that raises would leave them held
+        got += block.holds  # first, or a signal handler that raises would leave them held
         self._blocks.pop(at, None)
         return block.caller if isinstance(block.caller, bytes) else None
 
@@ -118,9 +118,9 @@ def _caller(owner: bytes | None) -> bytes | int:
 
 
 def _frame() -> tuple[int, object]:
-    """Return a mark of the frame that enters or leaves a block; it lives as long as the block.
+    """Return an identity of the frame that enters or leaves a block; it lives as long as the block.
 
-    With the function: the next frame may be at the same address.
+    The function is a part of it: the next frame may be at the same address.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__") in _OURS:
@@ -155,18 +155,18 @@ def _greenlet() -> object | None:
     if greenlet is None:
         return None
     current: object = greenlet.getcurrent()
-    # A thread of gevent's pool runs all of its jobs in one greenlet.
+    # A thread of gevent's pool runs all its jobs in one greenlet.
     main = greenlet.getcurrent().parent is None or type(current).__name__ == "_WorkerGreenlet"
     return None if main else current
 
 
 def in_hub() -> bool:
-    """Return whether this is the thread of gevent's hub, where a wait stops every greenlet."""
+    """Return whether this is the thread of gevent's hub, where a wait stops all greenlets."""
     return _patched() is not None and threading.get_native_id() == os.getpid()
 
 
 def _patched() -> Any:
-    """Return gevent's module that has replaced threads by greenlets, if it has."""
+    """Return the module of gevent that has replaced threads by greenlets; None: it has not."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey if monkey is not None and monkey.is_module_patched("threading") else None
 
@@ -180,7 +180,7 @@ def real(module: str, name: str) -> Any:
 
 
 def start_thread(work: Callable[[], object], name: str) -> None:
-    """Start a thread, also under gevent, whose greenlets run only where a hub does."""
+    """Start a thread, even under gevent, whose greenlets run only where a hub does."""
     if _patched() is None:
         threading.Thread(target=work, name=name, daemon=True).start()
     else:
@@ -190,7 +190,7 @@ def start_thread(work: Callable[[], object], name: str) -> None:
 # --------------------------------------------------------- Jobs of thread pools
 
 # The function that a pool calls once for each job, and its variable that lives as long as the job;
-# without one, a mark is put there.
+# if there is none, a mark is put into the frame.
 _POOLS: dict[tuple[str, str], str | None] = {
     ("concurrent.futures.thread", "run"): "self",
     ("anyio._backends._asyncio", "run"): "future",
@@ -200,15 +200,15 @@ _POOLS: dict[tuple[str, str], str | None] = {
 _NAMES = {name for _, name in _POOLS}
 _MACHINERY = {module for module, _ in _POOLS} | {"asgiref.sync", "trio._threads"}
 _MARK = " holdfast"
-_CONTEXT = "WorkerContext.run"  # by which Python 3.14 runs all jobs of a thread
+_CONTEXT = "WorkerContext.run"  # through which Python 3.14 runs all jobs of a thread
 
 
 class _Mark:
-    """Stands for a job."""
+    """Represents a job."""
 
 
 class _Kind(threading.local):
-    """What is known of the calling thread."""
+    """Whether the calling thread belongs to a pool, as far as is known."""
 
     pooled: bool | None = None
 
@@ -226,7 +226,7 @@ def _job() -> object | None:
     known = frame.f_locals
     job: object | None = known.get(variable) if variable else known.setdefault(_MARK, _Mark())
     if type(known) is dict:
-        known.clear()  # before Python 3.13 it is a copy, which would keep the job alive
+        known.clear()  # before Python 3.13 this is a copy, which would keep the job alive
         if variable is None:
             known[_MARK] = job
     return job

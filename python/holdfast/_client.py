@@ -81,18 +81,18 @@ def _end() -> None:
     clients = list(_clients)
     for client in clients:
         client._finish()
-    for client in clients:  # or a wait of the next client would get the lock of this client
+    for client in clients:  # first of all, or a waiter of one client would get the lock of another
         client._stop()
     for client in clients:
         if client._close_at_exit:
             client.close()
         else:
             client._abandon()
-        client._look()  # the thread that looks may stand still, and other threads wait for a loss
+        client._look()  # the thread that looks may be suspended, while others wait for a loss
 
 
 def _end_with_process() -> None:
-    """Have _end() called in a child of multiprocessing, where atexit's handlers are not called."""
+    """Have _end() called in a child of multiprocessing, which does not call atexit's handlers."""
     global _finalized
     process = sys.modules.get("multiprocessing.process")
     if _finalized == os.getpid() or process is None or process.parent_process() is None:
@@ -107,7 +107,7 @@ class Client(Bound):
     """A connection pool, and the holds acquired through it; connect() makes it.
 
     Any thread may call every method. A client is a context manager that closes. After a fork the
-    child opens a new client at its next use; the parent's holds stay the parent's.
+    child opens a new client on first use; the parent's holds stay the parent's.
     """
 
     _core = cast("_holdfast.Core", _holdfast)
@@ -121,7 +121,7 @@ class Client(Bound):
         on_trouble: Callable[[Trouble], object] | None,
     ) -> None:
         """Only connect() makes clients."""
-        # Each process has its own handle, by process id. Empty once closed.
+        # Each process has its own handle, by process id. Empty once the client is closed.
         self._handles: dict[int, _holdfast.Client] = {}
         self._anchors: list[_holdfast.Lock] = []
         self._notices: dict[int, Notices] = {}
@@ -131,7 +131,7 @@ class Client(Bound):
         self._close_at_exit = close_at_exit
         self._alarmed = teller(on_alarm)
         self._troubled = troubler(on_trouble) if on_trouble is not None else None
-        self._hears_in = 0  # the process that has such a thread
+        self._hears_in = 0  # the process that has a thread for trouble
         self._number = next(_numbers)
         options.trouble = _holdfast.HF_ON
         self._handles[os.getpid()] = self._open()
@@ -141,7 +141,7 @@ class Client(Bound):
 
     def _open(self) -> _holdfast.Client:
         handle = self._core.hf_client_open(self._url, self._options)
-        # An open lock keeps its memory, for calls that another thread's close() crosses.
+        # An open lock keeps its memory, for calls that run during another thread's close().
         self._anchors.append(self._core.hf_lock_open(handle, b"holdfast", None, anchor))
         if warning := self._core.hf_client_warning(handle):
             _log.warning("%s", warning)
@@ -168,7 +168,7 @@ class Client(Bound):
         return handle
 
     def _notices_here(self) -> Notices:
-        """Return this process's notices; the first call starts to collect them."""
+        """Return this process's notices; the first call begins to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
             told = self._alarmed, self._troubled, self._connect_timeout()
@@ -176,25 +176,25 @@ class Client(Bound):
         return self._notices[here]
 
     def _connect_timeout(self) -> float:
-        """Return the seconds that the URL or connect() gives, the larger; 0: the default."""
+        """Return the seconds from the URL or connect(), whichever are more; 0: the default."""
         in_url = re.search(r"[?&]connect_timeout=([\d.]+)", self._url)
         given: int = self._options.connect_timeout_ms
         return max(given / 1000, float(in_url[1]) if in_url else 0)
 
     def _hear_alarms(self, timeouts: int) -> None:
-        """Start a thread that learns of alarms, if there is a rule for them."""
+        """Start a thread that reports alarms, if there is a rule for them."""
         if timeouts > 0:
             self._notices_here().listen()
 
     def _hear(self) -> None:
-        """Start a thread that logs trouble: a lock is acquired that will be renewed."""
+        """Start a thread that logs trouble, because a lock that is renewed is being acquired."""
         here = os.getpid()
         if self._hears_in != here:
             self._notices_here().listen()
             self._hears_in = here
 
     def _owner(self, caller: object) -> bytes:
-        """Return the owner that stands for a task, a greenlet or a job."""
+        """Return the owner that represents a task, a greenlet or a job."""
         return self._core.hf_client_owner(self._here(), "a", serial(caller))
 
     def _watch(self, by: object | None, owner: bytes | None) -> None:
@@ -209,7 +209,7 @@ class Client(Bound):
             threads.watch(self._core, handle)
 
     def _look(self) -> None:
-        """Wake the waits for a loss after a release, so that they look again."""
+        """Wake the waits for a loss after a release, so that they check again."""
         if self._notices and (notices := self._notices.get(os.getpid())):
             notices.look()
 
@@ -227,8 +227,8 @@ class Client(Bound):
         """Make a Lock for a name. Sends nothing.
 
         name     1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes stay as given.
-        options  LockOptions, for several locks; or single options by name, as in lease=60. If no
-                 owner is among them, the owner is the calling thread.
+        options  LockOptions, for several locks; or single options by name, as in lease=60. Without
+                 an owner, the owner is the calling thread.
 
         Raises ValueError and TypeError for wrong arguments, and ClosedError. Equal owners are one
         owner everywhere: "worker" on ten hosts excludes nothing.
@@ -236,19 +236,19 @@ class Client(Bound):
         return Lock(self, name, merged(options, changes))
 
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> Locks:
-        r"""Walk over all locks with such names, of all nodes of a cluster: an iterator of LockInfo.
+        r"""Walk over all locks whose names match, on all nodes of a cluster: iterate over LockInfo.
 
             for info in client.locks("order:*"):
                 print(info.name, info.owner, info.held_for, info.waiters)
 
         pattern  As in Redis's KEYS: * ? [a-z] [^a], and \\ before a special character.
-        rate     The most reads a second. A read of one lock takes the server some 30 microseconds;
-                 a search of 100 keys for locks counts as six reads. None: no limit.
+        rate     The maximum number of reads per second; None: no limit. Reading one lock takes the
+                 server some 30 microseconds; a search of 100 keys for locks counts as six reads.
 
-        It walks over all keys by SCAN, which never blocks the server, and needs the permission
-        for that. It lists each lock once that is held or waited for during the whole walk;
-        of other libraries' locks those for which a client of Holdfast waits, and Redisson's.
-        Raises ValueError, TypeError and ClosedError; and, while it walks, the exceptions of
+        It walks over all keys by SCAN, which never blocks the server, and needs the permission for
+        that. It lists once each lock that is held or waited for during the whole walk. Of other
+        libraries' locks it lists Redisson's, and those for which a client of Holdfast waits. Raises
+        ValueError, TypeError and ClosedError; and, while it walks, the exceptions of
         Lock.inspect().
         """
         return Locks(self, pattern, rate)
@@ -269,9 +269,9 @@ class Client(Bound):
         limit  The number of passes, 1 to 9999999999.
         per    Seconds, 0.01 to ten years.
 
-        Give all gates of one name the same limit and time; or store them with the name, once,
-        by limit(): then other numbers are refused, and gate(name) without both follows the stored
-        rate. If no rate is stored, entering such a gate raises LimitDiffers.
+        Give all gates of one name the same limit and period; or store them once, with limit(): then
+        other numbers are refused, and gate(name) without both follows the stored rate. If no rate
+        is stored, entering such a gate raises LimitDiffers.
         """
         return Gate(self, name, limit, per)
 
@@ -282,13 +282,13 @@ class Client(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store with the name the number of its permits. One round trip; returns the stored limit.
+        """Store the number of a name's permits. One round trip; returns the stored limit.
 
             client.limit("warehouse", permits=5)
             client.limit("geocoder", rate=(10, 60))
 
         permits  1 to 9999999999; 0 removes the limit.
-        rate     Of a gate: the number of passes, and in how many seconds.
+        rate     For a gate: the number of passes, and the period in seconds.
 
         From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and
         a lock without permits follows this limit. A change ends no hold, and waiters follow it at
@@ -322,7 +322,7 @@ class Client(Bound):
                  options of their own, exclusive and shared() ones mixed.
         options  As for lock(), for each name; on_lost is called once, with the Holds.
 
-        Raises as lock(), and ValueError if a name is there twice, or a lock has an on_lost.
+        Raises as lock(), and ValueError if a name occurs twice, or a lock has an on_lost.
         """
         return LocksAll(locks, merged(options, changes), self)
 
@@ -350,11 +350,11 @@ class Client(Bound):
                  would share one lock.
         timeout  Seconds; 0 tries once; None or -1 waits without limit.
         options  As for lock().
-        shared   Hold it shared(): calls run beside each other. None: if there are permits, so that
-                 @client.locked("vendor", permits=3) lets three calls run at once.
+        shared   Hold it shared(): calls run beside each other. None: shared if there are permits,
+                 so that @client.locked("vendor", permits=3) lets three calls run at once.
 
-        A call raises LockTimeout if others kept the lock, and otherwise as Lock.hold(). The
-        decorator raises ValueError if a field of the name is no parameter, and TypeError for a
+        A call raises LockTimeout if other owners kept the lock, and otherwise as Lock.hold(). The
+        decorator raises ValueError if a field of the name is not a parameter, and TypeError for a
         generator function.
         """
         check(name, timeout)
@@ -372,52 +372,51 @@ class Client(Bound):
         options: LockOptions | None = None,
         **terms: Unpack[OnceTerms],
     ) -> Result:
-        """Call a function once, however many threads and processes want its result.
+        """Call a function once for all threads and processes that want its result.
 
             client.once("rate:EUR", lambda: vendor.rate("EUR"), ttl=60)
             client.once("pay:7", lambda: vendor.charge(7), ttl=86400, at_most_once=True)
 
-        The first caller calls it; all others wait and get its result, and later callers get
-        it at once, for as long as it stays. If the function raises, or its process dies, the next
+        The first caller calls it; all others wait and get its result, and later callers get it at
+        once, for as long as it is kept. If the function raises, or its process dies, the next
         caller calls it.
 
-        With at_most_once the next caller does not: if the caller dies or is lost, or the function
-        raises, all others get OutcomeUnknown until the call is settled, with resolve(),
+        With at_most_once the next caller does not: if the caller dies or loses its hold, or the
+        function raises, all others get OutcomeUnknown until the call is settled, with resolve(),
         retry() or forget() of that exception or of once_result().
 
         name          The name of the call, and of its lock, as for lock().
-        ttl           For how many seconds the result stays; at least 10, so that no waiting caller
-                      misses it. For that time it is "at most once", too.
+        ttl           How many seconds the result is kept; at least 10, so that no waiting caller
+                      misses it. "At most once", too, lasts for that time.
         timeout       Seconds to wait; 0 tries once; None or -1 waits without limit.
         at_most_once  All callers of a name must agree on it.
-        args          The values on which the call depends: bytes, or values that JSON has. Its
+        args          The values on which the call depends: bytes, or values that JSON has. Their
                       SHA-256 is kept, and a caller with other args gets FingerprintMismatch. For
                       several languages give the same bytes.
         keep          Errors that are kept for all other callers: exception classes, or a function
-                      of the exception. They get the class that is named here, if it is made of a
-                      message alone, or else KeptError.
-        keep_ttl      For how many seconds they stay; by default as ttl.
+                      of the exception. They get the class that is named here, if it can be made
+                      from a message alone, or else KeptError.
+        keep_ttl      How many seconds they are kept; by default as ttl.
         not_called    At most once: errors that prove that the call was not made, such as a refused
                       connection. The next caller calls. A timeout does not prove that.
         note          At most once: up to 1024 bytes for the person who settles an unknown outcome.
-        unknown_ttl   At most once: for how many seconds an unknown outcome stays, from when the
-                      first caller learns of it; then the next caller calls. None: until it is
-                      settled.
-        max_result    How many bytes a result may have, up to 16777216.
-        encode        Makes the bytes of the function's result. By default JSON, which also keeps
-                      Decimal, date and datetime.
-        decode        Makes the result of the bytes, for every caller, even the caller that called
-                      the function, so that all have the same.
-        options       As for lock(). If its lease ends while the function runs, another caller
-                      calls it too, unless at_most_once; by default the lease is renewed. The owner
-                      and reentrant mean nothing here: a function that calls once() for its own name
+        unknown_ttl   At most once: how many seconds an unknown outcome is kept, from when the first
+                      caller learns of it; then the next caller calls. None: until it is settled.
+        max_result    The maximum number of bytes of a result, up to 16777216.
+        encode        Encodes the function's result. By default JSON, which also keeps Decimal, date
+                      and datetime.
+        decode        Decodes the result, for every caller, even the caller that called the
+                      function, so that all have the same.
+        options       As for lock(). If the lease ends while the function runs, another caller calls
+                      it, too, unless at_most_once; by default the lease is renewed. The owner and
+                      reentrant mean nothing here: a function that calls once() for its own name
                       waits for itself.
 
-        An exception of the function goes to its caller. ResultNotKept has the result of
+        The caller that made the call gets the function's exception. ResultNotKept has the result of
         a call that was made, if it cannot be encoded or is too long, and with at_most_once also if
         it cannot be kept; otherwise its caller gets the result, and the log a warning. Raises
-        LockTimeout if there was no result in time, and otherwise as Lock.hold(); nothing was called
-        then.
+        LockTimeout if there was no result in time, and otherwise as Lock.hold(); then nothing was
+        called.
         """
         made, chosen = agreed(name, ttl, args, options, terms)
         result: Result = once(self.lock(name, chosen), made, call)
@@ -438,7 +437,7 @@ class Client(Bound):
                 if turn.outcome is None:
                     turn.finish(vendor.charge(7))
 
-        The arguments are those of once(). Waits, and raises, as once() does.
+        The arguments are those of once(). It waits, and raises, as once() does.
         """
         made, chosen = agreed(name, ttl, args, options, terms)
         return once_begin(self.lock(name, chosen), made)
@@ -457,7 +456,7 @@ class Client(Bound):
         return look(self.lock(name, options), for_looking(name, decode), Outcome)
 
     def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
-        """Forget a call, even its result: the next caller makes it. Two round trips.
+        """Forget a call, including its result: the next caller makes it. Two round trips.
 
         force  Also forget a call that is running, whose hold ends then.
 
@@ -501,7 +500,7 @@ class Client(Bound):
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Any]]:
-        """Decorate a function, or a coroutine function, so that one of all callers runs it.
+        """Decorate a function, or a coroutine function, so that one caller runs it in a period.
 
             @client.once_per("report:{day}", 3600)
             def report(day: str) -> None: ...
@@ -511,10 +510,10 @@ class Client(Bound):
                  with hold.keep(), so even if this process dies.
         options  As for lock(), but never reentrant.
 
-        A call that is not its turn returns None at once. A run that raises passes the turn on: the
-        next call runs. So does a process that dies, when its lease ends. A run that takes longer
-        than the period keeps the lock until it ends. Raises as Lock.hold() and Hold.keep(); and
-        LockLost if the lock was lost during the run, unless raise_on_lost is False.
+        A call that is not its turn returns None at once. If a run raises, or its process dies and
+        its lease ends, the next call runs. A run that takes longer than the period keeps the lock
+        until it ends. Raises as Lock.hold() and Hold.keep(); and LockLost if the lock was lost
+        during the run, unless raise_on_lost is False.
         """
         seconds = check_period(name, period)
         return functools.partial(once_per, self, name, seconds, merged(options, changes))
@@ -531,19 +530,19 @@ class Client(Bound):
     ) -> Leader:
         """Make a candidate for leadership. Sends nothing until it starts.
 
-        name      The lock's name: one of all its candidates leads.
+        name      The lock's name: of all its candidates, one leads.
         elected   Called with the fence when this candidate leads.
-        lost      Called when the leadership was lost; before another can be elected, unless this
-                  process stood still.
+        lost      Called when the leadership is lost; before another candidate can be elected,
+                  unless this process was suspended.
         resigned  Called when it ends by resign() or stop(); then the lock is released.
-        margin    Seconds before the end of the lease at which the leader steps down if it cannot
-                  be renewed: time for lost() and for the work to end. By default a quarter of
-                  the lease, at most half.
+        margin    Seconds before the end of the lease at which the leader steps down if the lease
+                  cannot be renewed: time for lost() and for the work to end. By default a quarter
+                  of the lease, at most half.
         options   As for lock(); the lease is always renewed, and never None.
 
-        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice
-        as long after each further failure, up to 30 s, less a random part of up to a half. A term
-        that ends otherwise, or lasted for 30 s, makes the next pause short again.
+        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice as
+        long after each further failure, up to 30 s, less a random part of up to a half. A term that
+        ends otherwise, or has lasted for 30 s, makes the next pause short again.
         """
         return Leader(self, name, elected, lost, resigned, margin, merged(options, changes))
 
@@ -558,17 +557,17 @@ class Client(Bound):
         With several masters a majority must answer; survey() shows each of them.
 
         Raises ConnectError, AuthenticationError, ServerError, ProtocolError, ClosedError. Blocks
-        for one connect_timeout for each server at most.
+        for at most one connect_timeout for each server.
         """
         self._core.hf_client_ping(self._here())
 
     def survey(self, name: str | bytes | None = None) -> list[Finding]:
         """Check the settings of the servers that matter to locks.
 
-        name  A lock's name, to see whether the user has the permissions for its keys.
+        name  A lock's name, to check the user's permissions for its keys.
 
         Writes nothing. A setting that the user may not read becomes a "note". Raises as ping(), and
-        ValueError for a name that no lock may have.
+        ValueError for a name that no lock can have.
         """
         return survey(self._core, self._here(), None if name is None else encoded("name", name))
 
@@ -592,7 +591,7 @@ class Client(Bound):
             notices.finish()
 
     def _stop(self) -> None:
-        """Get no more locks, even by waits under way; close() or _abandon() follows."""
+        """Acquire no more locks, even for waits under way; close() or _abandon() follows."""
         for handle in list(self._handles.values()):
             self._core.hf_client_stop(handle)
 
@@ -626,7 +625,7 @@ class Client(Bound):
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        """Return whether it is open; the URL may have a password."""
+        """Show whether the client is open, but not the URL, which may contain a password."""
         return f"<{'open' if self._handles else 'closed'} holdfast.Client object at {id(self):#x}>"
 
 
@@ -665,20 +664,20 @@ def connect(
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
     fence_life       Seconds for which the server remembers the last fence of a lock that no owner
-                     holds; default a day; at least 1. It is one small key for each lock
-                     name. After that time, a fence still grows with the server's clock.
+                     holds; default a day; at least 1. This takes one small key for each lock name.
+                     After that time, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
                      once. False leaves them to their leases.
     sigterm          Let SIGTERM raise SystemExit in the main thread, with the status 143: blocks
                      are left and release their locks, and the client is closed. A handler that the
-                     program has set already stays. By default SIGTERM ends Python at once.
-    alarm            (timeouts, seconds): as soon as that many acquires of one lock have timed out
-                     within that time, log a warning and call on_alarm, once in that time for
-                     each lock. (10, 60) finds a holder that is stuck.
+                     program has already set stays. By default SIGTERM ends Python at once.
+    alarm            (timeouts, seconds): as soon as `timeouts` acquires of one lock have timed out
+                     within `seconds`, log a warning and call on_alarm, once in that time for each
+                     lock. (10, 60) finds a stuck holder.
     on_alarm         Called with the Alarm, by a thread of the client: keep it short.
     on_trouble       Called with a Trouble, by a thread of the client, when renewals begin to fail,
-                     before anything is lost; when they work again; and with each failover. The
-                     log has the same as warnings.
+                     before anything is lost; when they work again; and with each failover. The log
+                     gets the same as warnings.
     count_names      Count each lock's name separately in stats().
     names_max        How many names may be counted separately; further names are counted together,
                      so that a name for each order does not fill the memory. Default 100.
@@ -689,7 +688,7 @@ def connect(
     AuthenticationError, ServerError, ProtocolError.
     """
     if not isinstance(url, str):
-        raise TypeError(f"url must be str, not {type(url).__name__}")  # it may have a password
+        raise TypeError(f"url must be str, not {type(url).__name__}")  # it may contain a password
     if re.search(r"[\0\ud800-\udfff]", url):
         raise ValueError(
             "the URL must not contain a NUL character, nor bytes that are not UTF-8:"

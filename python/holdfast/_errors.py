@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ._look import Holder
 
-ending = False  # the interpreter is
+ending = False  # the interpreter is ending
 
 Cause = Literal["expired", "unreachable", "gone"]
 
@@ -44,12 +44,12 @@ class LockTimeout(LockError, TimeoutError):
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The holders of the lock, as from Lock.inspect(); of permits too.
+        """The holders of the lock, as from Lock.inspect(); of permits, too.
 
-        The first use asks the server for the holders at this moment, one round trip, which
-        blocks: in a coroutine, use `await asyncio.to_thread(lambda: timeout.holders)`. Later uses
-        return the same. Empty if the lock is free by now, another library's lock holds it, or the
-        server does not answer.
+        The first use asks the server for the holders at that moment, one round trip, which blocks:
+        in a coroutine, use `await asyncio.to_thread(lambda: timeout.holders)`. Later uses return
+        the same. Empty if the lock has become free, another library's lock holds it, or the server
+        does not answer.
         """
         if self._holders is None:
             self._holders = ()
@@ -87,7 +87,7 @@ class StaleFence(LockLost):
     """
 
     def __init__(self, name: str, fence: int, last: int) -> None:
-        """Keep the guarded name, the refused fence, and the greater fence that was there before."""
+        """Keep the guarded name, the refused fence, and the greater fence seen before."""
         super().__init__(name, fence, last)
         self.name = name
         self.fence = fence
@@ -120,8 +120,8 @@ class LimitDiffers(LockError, ValueError):
 class LockUnknown(LockError):
     """The answer was lost with its connection: the server may have carried out the request.
 
-    After an acquire, do not enter: the lock may be held without any caller knowing it, until its
-    lease ends.
+    After an acquire, do not enter: the lock may be held, unknown to any caller, until its lease
+    ends.
     """
 
 
@@ -164,7 +164,7 @@ class UnsupportedError(LockError):
 
 
 class OutcomeUnknown(LockError):
-    """The call began, and no server knows how it ended: its caller died, was lost, or failed.
+    """The call began, and no server knows how it ended: its caller died, lost its hold, or failed.
 
     Do not call. Find out what became of the call, for example from the vendor, and settle it. In
     asyncio, await resolve(), retry() and forget().
@@ -303,7 +303,7 @@ def error(status: int, message: str, detail: int = 0) -> Exception:
             was busy.
     """
     while ending and threading.current_thread().daemon:
-        time.sleep(60)  # Python stops such threads where they are: that is no error to report
+        time.sleep(60)  # Python stops such threads where they are: there is no error to report
     made = _CLASSES.get(status, LockError)(message)
     if isinstance(made, LockLost):
         made.cause = CAUSES.get(detail)

@@ -59,7 +59,7 @@ class BaseGate(Bound):
         return info.limit
 
     def _free_in(self, info: LockInfo, weight: int) -> float:
-        """Return when enough of the passes end."""
+        """Return the seconds until enough passes end."""
         limit, per = self._rate(info)
         if not info.held:
             return 0.0
@@ -73,7 +73,7 @@ class BaseGate(Bound):
                 free, left = free + holder.weight, holder.remaining
         if left == 0:
             return 0.0
-        # A thousandth more: the server's ends are in whole milliseconds.
+        # A millisecond more: the server's ends are in whole milliseconds.
         return per if left is None else left + 0.001
 
     def _full(self, info: LockInfo, weight: int) -> GateFull:
@@ -89,11 +89,11 @@ class BaseGate(Bound):
 
     @contextlib.contextmanager
     def _taking(self, hold: BaseHold) -> Iterator[None]:
-        """Turn the hold into a pass; give it back if that fails: the caller has not passed."""
-        hold._loose = False  # it is to be dropped
+        """Turn the hold into a pass; give it back if this fails: the caller has not passed."""
+        hold._loose = False  # it will be dropped
         try:
-            yield  # renews it: a hold that was waited for does not have its whole lease yet
-            # To no process: it ends with its lease, and no close() releases it.
+            yield  # the caller renews it: after a wait a hold does not have its whole lease yet
+            # For no process to adopt: the hold ends with its lease, and no close() releases it.
             hold._core.hf_hold_hand_over(hold._handle)
         except BaseException:
             with contextlib.suppress(LockError):
@@ -119,8 +119,8 @@ class Gate(BaseGate):
         except holdfast.GateFull as full:
             answer(429, {"Retry-After": math.ceil(full.retry_after)})
 
-    A pass counts from the moment at which the server gave it, and nothing gives it back: not the
-    end of the caller, and not close(). Any thread may call every method.
+    A pass counts from the moment when the server grants it, and cannot be given back, not even by
+    the end of the caller or by close(). Any thread may call every method.
     """
 
     __slots__ = ("_lock",)
@@ -141,12 +141,12 @@ class Gate(BaseGate):
 
         timeout  Seconds to wait for a pass, in one queue with all other callers; None or -1
                  waits without limit.
-        weight   How many of the passes it takes: 1, or up to the limit. No call passes a heavier
+        weight   How many passes the call takes: 1, or up to the limit. No call overtakes a heavier
                  call that waits.
 
         Raises LockUnknown if the answer was lost, and ConnectError or another LockError if the
-        server was not reached or refused: do not go on as if you had passed. A pass that the
-        server may have counted stays counted until it is known to be undone.
+        server was not reached or refused: do not go on as if you had passed. The server may count a
+        pass that no caller took until it is known to be undone.
         """
         if not self.try_enter(timeout, weight=weight):
             raise self._full(self._lock.inspect(), weight)
@@ -167,7 +167,7 @@ class Gate(BaseGate):
         return True
 
     def free_in(self, *, weight: int = 1) -> float:
-        """Ask in how many seconds a pass may be free; 0: now. One round trip; takes none."""
+        """Return in how many seconds a pass may be free; 0: now. One round trip; takes no pass."""
         return self._free_in(self._lock.inspect(), weight)
 
 
@@ -206,5 +206,5 @@ class AsyncGate(BaseGate):
         return True
 
     async def free_in(self, *, weight: int = 1) -> float:
-        """Ask in how many seconds a pass may be free, as Gate.free_in()."""
+        """Return in how many seconds a pass may be free, as Gate.free_in()."""
         return self._free_in(await self._lock.inspect(), weight)

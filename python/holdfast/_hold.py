@@ -1,4 +1,4 @@
-"""Holds, which an acquire gives."""
+"""Holds, the results of acquires."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def seconds(milliseconds: int) -> float | None:
 
 
 def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None:
-    """Leave a `with` block: the release's exception does not hide the body's."""
+    """Leave a `with` block: the exception of the release does not hide that of the body."""
     if raised is None:
         if not (quiet and isinstance(failed, LockLost)):
             raise failed
@@ -48,7 +48,7 @@ def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None
 
 
 class Bound:
-    """An object that belongs to its process, and of which there is one."""
+    """An object that belongs to its process and cannot be copied."""
 
     __slots__ = ()
 
@@ -77,29 +77,29 @@ class BaseHold(Bound):
 
     def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool, quiet: bool) -> None:
         """Only locks make holds."""
-        self._lock = lock  # it keeps the client open
+        self._lock = lock  # keeps the client open
         self._core = lock._core
         self._handle = handle
         self._loose = loose
         self._quiet = quiet
         self._entered = False
-        self._left = False  # kept or handed over: no block releases it
+        self._left = False  # kept or handed over: no block releases the hold
         self._block: list[_holdfast.Hold | None] = []
 
     def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:
-        """Note that a block of the lock, with those holds, releases this one."""
+        """Note that a block of the lock, with these holds, releases this hold."""
         self._entered, self._block = True, holds
         return holds
 
     def _leave_block(self) -> None:
-        """Leave nothing to that block: the hold was kept or handed over."""
+        """Take the hold, which was kept or handed over, from its block."""
         self._left = True
         for at, each in enumerate(self._block):
             if each is self._handle:
                 self._block[at] = None
 
     def _keep_at_least(self, milliseconds: int) -> None:
-        """Make a release keep the lock until that time after the acquire."""
+        """Make a release keep the lock until this time after the acquire."""
         self._core.hf_hold_keep_at_least(self._handle, milliseconds)
 
     def _enter(self) -> None:
@@ -119,7 +119,7 @@ class BaseHold(Bound):
 
     @property
     def fence(self) -> int:
-        """The fence (a fencing token): greater than that of every earlier hold of this name.
+        """The fence (a fencing token): greater than the fence of every earlier hold of this name.
 
         Nested holds of one owner have the same fence. Send it to the resource and let
         the resource refuse smaller fences: this protects when all else fails.
@@ -128,7 +128,7 @@ class BaseHold(Bound):
 
     @property
     def remaining(self) -> float | None:
-        """How many seconds the hold is certain to last; None: it never ends; 0: it is over."""
+        """The seconds that the hold is certain to last; None: it never ends; 0: it has ended."""
         return seconds(self._core.hf_hold_remaining_ms(self._handle))
 
     @property
@@ -142,22 +142,22 @@ class BaseHold(Bound):
 
     @property
     def state(self) -> State:
-        """One of "held", "lost" and "released", as far as this process knows. Sends nothing."""
+        """Either "held", "lost" or "released", as far as this process knows. Sends nothing."""
         return _STATES[self._core.hf_hold_state(self._handle)]
 
     @property
     def valid(self) -> bool:
-        """Is it still held, as far as this process knows? Sends nothing."""
+        """Whether it is still held, as far as this process knows. Sends nothing."""
         return self._core.hf_hold_state(self._handle) == _holdfast.HF_STATE_HELD
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
 
     def _watch(self, lost: Callable[[Self], object]) -> None:
-        """Call lost() once if the hold is lost, in the first thread that learns of it."""
+        """Call lost() once if the hold is lost, in the first thread that notices it."""
         notices = self._notices()
         number = self._core.hf_hold_number(self._handle)
-        # The caller may drop a loose hold, which ends it.
+        # The caller may drop a loose hold, and so end it.
         refer: Callable[[], Self | None] = weakref.ref(self) if self._loose else lambda: self
 
         def stands() -> bool:
@@ -204,8 +204,8 @@ class BaseLost:
     def is_set(self) -> bool:
         """Return whether the hold was lost, as far as this process knows. Sends nothing.
 
-        The process knows at the latest when the lease ends. If the lock was broken or deleted,
-        the next renewal or check finds out.
+        The process knows at the latest when the lease ends. If the lock was broken or deleted, the
+        next renewal or check shows it.
         """
         core, handle = self._hold._core, self._hold._handle
         return (
@@ -265,21 +265,21 @@ class Hold(BaseHold):
 
     @property
     def lost(self) -> Lost:
-        """Was it lost? Like a threading.Event, with a `cause`."""
+        """Whether it was lost: like a threading.Event, with a `cause`."""
         return Lost(self)
 
     def release(self, wait: bool | None = None) -> None:
         """Release the hold. One round trip.
 
-        wait  False: do not wait for the answer. The hold ends here at once, and a thread of the
-              client sends the request. If the answer is not as expected, a warning is logged, with
-              the next such release or the client's close, and Client.stats() counts it as
-              unconfirmed. Client.close() and the end of the program wait for the answers. None:
-              as the lock's option `release`.
+        wait  False: do not wait for the answer. The hold ends at once in this process, and a thread
+              of the client sends the request. If the answer is not as expected, a warning is logged
+              with the next such release or the client's close, and Client.stats() counts it as
+              unconfirmed. Client.close() and the end of the program wait for the answers. None: as
+              the lock's option `release`.
 
-        If the at_least of Lock.hold() has not passed, this keeps the lock for the rest of it, as
-        keep(), with some tries if an answer is lost. It raises as keep(); the hold is then
-        still held, until you release it again or drop it.
+        If the at_least of Lock.hold() has not passed, this keeps the lock for the rest of that
+        time, as keep(), with several tries if an answer is lost. It raises as keep(); then the hold
+        is still held, until you release it again or drop it.
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
@@ -287,7 +287,7 @@ class Hold(BaseHold):
         """
         try:
             self._lock._give_up(self._handle, wait)
-            self._loose = False  # a hold that is kept ends here with its answer
+            self._loose = False  # a hold that is kept ends here once the server has answered
         finally:
             if self.state != "held":
                 self._unwatch()
@@ -313,11 +313,11 @@ class Hold(BaseHold):
         self._core.hf_hold_extend(self._handle, extension(seconds), replaces)
 
     def hand_over(self) -> bytes:
-        """Return a token with which another process can go on holding the lock: Lock.adopt().
+        """Return a token with which another process can take over the lock: Lock.adopt().
 
-        Here the hold ends without being released. Nothing renews it, and the other process must
-        adopt it before its lease ends. Any process with the token can release the lock: keep it
-        secret. Right after a wait it takes one round trip.
+        In this process the hold ends without a release. It is no longer renewed, so the other
+        process must adopt it before its lease ends. Any process with the token can release the
+        lock: keep it secret. Right after a wait, this takes one round trip.
 
         Raises LockNotOwnedError or LockLost if it is not held; LockUnknown while
         extend(replace=True) is under way, or if an answer was lost; UnsupportedError with several
@@ -332,9 +332,9 @@ class Hold(BaseHold):
     def keep(self, seconds: float | timedelta) -> None:
         """Leave the lock held for `seconds` from now on; 0 releases it.
 
-        No other owner gets it until then, even if this process dies, and then it ends by itself.
-        Here the hold ends without being released: nothing renews it, and it cannot be released.
-        For work that must not be done again too soon. An owner that was named and acquires
+        No other owner gets it until then, even if this process dies, and afterwards it becomes free
+        by itself. In this process the hold ends without a release: it is not renewed, and cannot be
+        released. Use this for work that must not be repeated too soon. A named owner that acquires
         again may nest in it, unless its lock is not reentrant.
 
         Raises ValueError for a duration out of bounds, and LockNotOwnedError or LockLost if it is

@@ -16,11 +16,11 @@ _TAGS: dict[str, Callable[[str], object]] = {
     "$date": date.fromisoformat,
     "$datetime": datetime.fromisoformat,
 }
-_ESCAPED = re.compile(r"\$+(?:decimal|date|datetime)")  # one more $ makes it an ordinary key
+_ESCAPED = re.compile(r"\$+(?:decimal|date|datetime)")  # one more $ makes this an ordinary key
 
 
 def _tagged(value: object) -> object:
-    """Put values that JSON does not have into objects of one key."""
+    """Put values that JSON lacks into objects with one key."""
     if isinstance(value, dict):
         made = {key: _tagged(each) for key, each in value.items()}
         key = next(iter(made)) if len(made) == 1 else None
@@ -36,7 +36,7 @@ def _tagged(value: object) -> object:
 
 
 def _plain(value: dict[str, Any]) -> object:
-    """Undo that for one object; the objects inside it are done."""
+    """Undo _tagged() for one object; the objects inside it are done."""
     key = next(iter(value)) if len(value) == 1 else ""
     if not _ESCAPED.fullmatch(key):
         return value
@@ -47,7 +47,7 @@ def _plain(value: dict[str, Any]) -> object:
 
 
 def to_json(result: object) -> bytes:
-    """Encode a result as JSON. A Decimal, date or datetime is decoded as the same value."""
+    """Encode a result as JSON. A Decimal, date or datetime decodes to the same value."""
     try:
         return json.dumps(_tagged(result), allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as failed:
@@ -63,7 +63,7 @@ def from_json(result: bytes) -> Any:
 
 
 def canonical(arguments: object) -> bytes:
-    """Encode arguments so that equal ones have equal bytes."""
+    """Encode arguments so that equal arguments have equal bytes."""
     try:
         return json.dumps(
             _tagged(arguments), allow_nan=False, sort_keys=True, separators=(",", ":")

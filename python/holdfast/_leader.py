@@ -1,4 +1,4 @@
-"""Leader election: one of all candidates leads, and is notified before another can."""
+"""Leader election: one of all candidates leads, and is notified before another can lead."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from ._client import Client
 
 _AGAIN = 0.5  # seconds until the next try, if the server cannot be asked
-_FIRST, _LONGEST = 0.1, 30.0  # seconds after elected() raised
+_FIRST, _LONGEST = 0.1, 30.0  # seconds to wait after elected() raised
 
 
 def backoff(failures: int) -> float:
-    """Return the seconds for which a candidate stays away after that many failed terms in a row."""
+    """Return the seconds that a candidate stands back after `failures` failed terms in a row."""
     return min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1)
 
 
 def _contained(call: Callable[[], object]) -> object:
-    """Call it; raise an error in place of one that asyncio gives no task, or that ends its loop."""
+    """Call a function; convert the exceptions that asyncio gives no task, or that end its loop."""
     try:
         return call()
     except (StopIteration, GeneratorExit, KeyboardInterrupt, SystemExit) as raised:
@@ -45,7 +45,7 @@ def _contained(call: Callable[[], object]) -> object:
 
 
 async def _insist(work: Coroutine[Any, Any, None]) -> None:
-    """Await it to its end, and only then let a cancellation out."""
+    """Await the work to its end, and only then raise a cancellation."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -59,7 +59,7 @@ async def _insist(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _withdraw(acquiring: asyncio.Task[AsyncHold]) -> None:
-    """End a candidacy, which may just have won."""
+    """End a candidacy, which may just have won the lock."""
 
     async def end() -> None:
         acquiring.cancel()
@@ -77,7 +77,7 @@ End = Literal["over", "lost", "failed"]
 
 
 class BaseLeader(Bound):
-    """A candidate."""
+    """A candidate for leadership."""
 
     def __init__(
         self,
@@ -101,9 +101,9 @@ class BaseLeader(Bound):
         self._margin = lease / 4000
         if margin is not None:
             self._margin = duration("margin", margin, least=0, most=lease // 2) / 1000
-        # `holdfast ls` finds the leader by this note.
+        # The note by which `holdfast ls` shows the leader.
         note = f"leader election: {options.note}" if options.note else "leader election"
-        # Each candidacy is an owner of its own; and a leader without trouble continues to lead.
+        # Each candidacy is its own owner, and a leader without trouble continues to lead.
         options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None, note=note)
         self._lock = client.aio.lock(name, options)
         self._elected, self._lost, self._resigned = elected, lost, resigned
@@ -128,12 +128,12 @@ class BaseLeader(Bound):
 
     @property
     def fence(self) -> int | None:
-        """The fence of this leadership, greater than that of every earlier one; None: no leader."""
+        """The fence of this leadership, greater than all earlier ones; None: it does not lead."""
         hold = self._hold
         return hold.fence if hold is not None and self._left(hold) > 0 else None
 
     def _left(self, hold: AsyncHold) -> float:
-        """Return the seconds until it must step down, if it is not renewed."""
+        """Return the seconds until the leader must step down, if its lease is not renewed."""
         return (hold.remaining or 0.0) - self._margin
 
     async def _run(self) -> None:
@@ -142,7 +142,7 @@ class BaseLeader(Bound):
                 hold = await self._stand()
             except ClosedError:
                 return
-            except (LockError, MemoryError, OSError) as failed:  # no thread or descriptor, say
+            except (LockError, MemoryError, OSError) as failed:  # such as no thread or descriptor
                 _log.warning("the candidacy for %r goes on: %s", self.name, failed)
                 await self._pause(_AGAIN)
                 continue
@@ -157,7 +157,7 @@ class BaseLeader(Bound):
                 await asyncio.wait_for(self._change.wait(), seconds)
 
     async def _serve(self, hold: AsyncHold) -> bool:
-        """Lead for one term; return whether it was a good term."""
+        """Lead for one term; return whether it ended well."""
         began = time.monotonic()
         good = await self._lead(hold)
         if good or time.monotonic() - began >= _LONGEST:
@@ -166,7 +166,7 @@ class BaseLeader(Bound):
         return good
 
     async def _stand(self) -> AsyncHold | None:
-        """Stand as a candidate; give the hold, or None if it stops first."""
+        """Stand as a candidate; return the hold, or None if it stops first."""
         acquiring = asyncio.create_task(self._acquire())
         stopped = asyncio.create_task(self._change.wait())
         try:
@@ -182,7 +182,7 @@ class BaseLeader(Bound):
         return acquiring.result()
 
     async def _acquire(self) -> AsyncHold:
-        # Otherwise it might have to step down within moments.
+        # With less than its whole lease, the leader might have to step down within moments.
         return await self._lock._acquire(_holdfast.HF_FOREVER, None, full)
 
     async def _lead(self, hold: AsyncHold) -> bool:
@@ -218,7 +218,7 @@ class BaseLeader(Bound):
                 )
                 if change in done:
                     return "over"
-                if lost in done:  # or the client is being closed, whose hold is valid until then
+                if lost in done:  # or the client is closing: its hold is valid until then
                     return "lost"
                 if work in done and not work.result():
                     return "failed"  # the work is not done: let another candidate lead
@@ -268,7 +268,7 @@ class AsyncLeader(BaseLeader):
     """A candidate in an event loop; AsyncClient.leader() makes it.
 
     elected(fence) runs as a task, which is cancelled when the leadership ends; the lock is released
-    when it has ended.
+    after the task has ended.
     """
 
     _running = False
@@ -285,10 +285,10 @@ class AsyncLeader(BaseLeader):
     def run(self) -> Coroutine[Any, Any, None]:
         """Stand as a candidate, and lead when elected, until stop() or the client's close.
 
-        If this is cancelled it resigns first.
+        If this is cancelled, it resigns first.
         """
         if not self._running:
-            self._stopping = False  # a stop() may come before its task begins
+            self._stopping = False  # stop() may be called before the task begins
         return self._campaign()
 
     async def _campaign(self) -> None:
@@ -318,8 +318,8 @@ class Leader(BaseLeader):
             leader.is_leader
 
     elected(fence) runs in another thread and may take as long as it likes. It must return soon
-    after lost() or resigned() was called, or is_leader became False: only then does this
-    candidate stand again. The end of the program does not wait for it.
+    after lost() or resigned() was called, or is_leader became False: only then does this candidate
+    stand again. The end of the program does not wait for it.
     """
 
     def __init__(self, client: Client, name: str | bytes, elected: Elected, *more: Any) -> None:
@@ -333,7 +333,7 @@ class Leader(BaseLeader):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def _begin(self, fence: int) -> None:
-        """Call elected() in a thread that is no pool's: Python waits for those as it ends."""
+        """Call elected() in a thread outside all pools: Python waits for those when it ends."""
         ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def work() -> None:
@@ -368,7 +368,7 @@ class Leader(BaseLeader):
         if self._thread is not None and self._thread.is_alive():
             raise RuntimeError(f"{self!r} has started already")
         self._stopping = False
-        self._change = asyncio.Event()  # of the new loop
+        self._change = asyncio.Event()  # for the new loop
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._campaign, args=(self._loop,), name="holdfast-leader", daemon=True
@@ -383,7 +383,7 @@ class Leader(BaseLeader):
 
     def _soon(self, work: Callable[[], object]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(work)
 
     def resign(self) -> None:
@@ -393,14 +393,14 @@ class Leader(BaseLeader):
     def stop(self) -> None:
         """Resign, and wait until elected() and resigned() have returned.
 
-        A call from within one of them does not wait.
+        A call from within either of them does not wait.
         """
         thread = self._thread
         if thread is None:
             return
         self._soon(self._stop)
         if threading.current_thread() not in (thread, self._worker):
-            while thread.is_alive() and not _errors.ending:  # then it may stand still
+            while thread.is_alive() and not _errors.ending:  # then it may be suspended
                 thread.join(0.1)
 
     def __enter__(self) -> Leader:

@@ -37,7 +37,7 @@ _FLAGS: list[tuple[_holdfast.AcquireOptions, int]] = []
 
 
 def flagged(flags: int) -> _holdfast.AcquireOptions:
-    """Make the options of acquires with these flags, once for the process."""
+    """Make the options of acquires with these flags, once for each process."""
     options = _native.hf_acquire_options()
     options.flags = flags
     _FLAGS.append((options.this, flags))
@@ -48,7 +48,7 @@ class Noted(_native.hf_acquire_options):
     """The options of one acquire, with a note."""
 
     def __init__(self, like: _holdfast.AcquireOptions, note: bytes) -> None:
-        """Make options with the flags of others."""
+        """Make options with the flags of other options."""
         super().__init__()
         self.like, self.note = like, note
         self.flags = next(flags for options, flags in _FLAGS if options is like)
@@ -58,11 +58,11 @@ class Noted(_native.hf_acquire_options):
 # The core only reads these options, so all acquires share them.
 loose = flagged(0)
 kept = flagged(_holdfast.HF_ACQUIRE_KEEP)
-full = flagged(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
+full = flagged(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, but with the whole lease
 
 
 def try_all(items: Iterable[Item], work: Callable[[Item], object]) -> None:
-    """Do the work on each, and then raise the first failure; even if Ctrl-C interrupts it."""
+    """Do the work on each item, even after Ctrl-C, and then raise the first failure."""
     failed: LockError | None = None
     left = iter(items)
     for item in left:
@@ -79,7 +79,7 @@ def try_all(items: Iterable[Item], work: Callable[[Item], object]) -> None:
 
 
 def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
-    """Release holds just acquired: a signal handler may raise right after the acquire."""
+    """Release holds that were just acquired: a signal handler may raise right after the acquire."""
     with contextlib.suppress(LockError):
         try_all(got, core.hf_hold_release)
 
@@ -128,11 +128,11 @@ def leave(
         try_all(find(), lambda end: end[0]._end(*end[1:]))
     except LockError as failed:
         excuse(failed, raised, entered._quiet)
-    except BaseException:  # a signal's handler raised, and no second __exit__() follows
+    except BaseException:  # a signal handler raised, and no second __exit__() follows
         with contextlib.suppress(LockError):
             if not got:
                 find()
-        # Again: that harms no other hold.
+        # This may be a second release, which harms no other hold.
         give_back(entered._plain()[0]._core, [each for each in got if each is not None])
         raise
 
@@ -142,7 +142,7 @@ class Lock(Bound):
 
     It can replace a threading.RLock, or with reentrant=False a threading.Lock:
 
-        with lock as hold: ...            # waits for ever
+        with lock as hold: ...            # waits without limit
 
         if lock.acquire(timeout=5):       # real bools
             try: ...
@@ -155,8 +155,8 @@ class Lock(Bound):
     Any thread may call every method. The owner is the calling thread, or the `owner` given here
     or in a call. Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-    shared() gives the same lock to many at once: for readers beside this lock's writer, or for
-    as many holders as its permits.
+    shared() returns the same lock for many holders at once: for readers beside this lock's writer,
+    or for as many holders as its permits.
 
     After a fork the child's locks work, through a new client, and hold nothing.
     """
@@ -198,7 +198,7 @@ class Lock(Bound):
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
         self._by_thread = options.owner is None and options.reentrant
-        self._in_loops = False  # may it block a thread that runs an event loop?
+        self._in_loops = False  # whether it may block a thread that runs an event loop
         self._inside = Inside()
         self._client = client
         self._core = client._core
@@ -215,9 +215,9 @@ class Lock(Bound):
         return function(self._handle, *arguments)
 
     def _reopen(self) -> None:
-        """Open it in a forked child, which learns of trouble if its parent did.
+        """Open the lock in a forked child, which reports trouble if its parent did.
 
-        Once for the process: a second handle would not find what the first has acquired.
+        Open it once in each process: a second handle would not find the holds of the first.
         """
         here = os.getpid()
         if here not in self._opened:
@@ -239,16 +239,15 @@ class Lock(Bound):
             with seats: ...                 # no other holder: maintenance
             with seats.shared(weight=2): ...  # takes two of the three
 
-        It is a Lock with the same options, and every call returns the same object; another object
-        with another weight, the number of permits that each of its holds takes. Its holds stand
-        beside each other, and exclude the holds of the lock itself; each has its own fence, lease
-        and loss. All wait in one queue, first come, first served, so that no acquire passes a heavy
-        one.
+        It is a Lock with the same options. Every call with the same weight, the number of permits
+        that each of its holds takes, returns the same object. Its holds coexist, and exclude the
+        holds of the lock itself; each has its own fence, lease and loss. All wait in one queue,
+        first come, first served, so that no acquire overtakes a heavy one.
 
         An owner that holds it, in either mode, may acquire it shared again at once. To downgrade,
         acquire it shared while holding it exclusively, and then release() the exclusive hold: no
-        other owner gets the lock in between. The other way round is refused, with LockDeadlock: two
-        such owners would wait for each other.
+        other owner gets the lock in between. The reverse is refused, with LockDeadlock: two such
+        owners would wait for each other.
         """
         if weight is None:
             weight = self._choices.weight
@@ -258,7 +257,7 @@ class Lock(Bound):
         if view not in self._views:
             choices = dataclasses.replace(self._choices, weight=weight)
             made = Lock(self._client, self.name, choices, True)
-            made._on_lost = self._on_lost  # an AsyncLock's is not the Lock's
+            made._on_lost = self._on_lost  # an AsyncLock's on_lost is not the Lock's
             self._views.setdefault(view, made)
         return self._views[view]
 
@@ -279,7 +278,7 @@ class Lock(Bound):
             raise
 
     def _waited(self, busy: LockTimeout, milliseconds: int) -> LockTimeout:
-        """Add the lock to a timeout, and the way to find the holders."""
+        """Add to a timeout the lock, and the way to find its holders."""
         busy.name, busy.waited = self.name, milliseconds / 1000
         busy._look = lambda: self.inspect().holders
         return busy
@@ -372,25 +371,25 @@ class Lock(Bound):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire like threading.RLock; call release() as often.
+        """Acquire like threading.RLock; call release() once for each acquire.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
         owner     The owner, instead of the lock's owner; give it to release() too. Equal owners
                   are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Returns True if the lock is held, False if others kept it. Raises RLock's exceptions for
-        wrong arguments (ValueError, OverflowError, TypeError), LockDeadlock if the caller holds it
-        shared() and asks for it exclusively, LockUnknown if the answer was lost
-        (do not enter), ConnectError or another LockError if the server was not reached or
-        refused, and ClosedError. Ctrl-C ends the wait.
+        Returns True if the lock is held, False if other owners kept it. Raises RLock's exceptions
+        for wrong arguments (ValueError, OverflowError, TypeError), LockDeadlock if the caller holds
+        it shared() and asks for it exclusively, LockUnknown if the answer was lost (do not enter),
+        ConnectError or another LockError if the server was not reached or refused, and ClosedError.
+        Ctrl-C ends the wait.
         """
         if owner is None and self._by_thread:
             refuse_as_job(f"lock {self.name!r}", sys._getframe().f_back)
         got: list[_holdfast.Hold] = []
         try:
             self._win(patience(blocking, timeout), owner, kept, got)
-            # Make a Hold only for on_lost: Python would swallow a Ctrl-C that arrived while it
+            # Make a Hold only for on_lost: Python would swallow a Ctrl-C that arrives while it
             # collects the Hold.
             if self._on_lost is not None:
                 self._take(got[0], kept, None, None)
@@ -407,8 +406,8 @@ class Lock(Bound):
         owner  As given to acquire().
         wait   As for Hold.release(): False does not wait for the answer.
 
-        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock so; nothing
-        was changed then. Otherwise as Hold.release().
+        Raises LockNotOwnedError, a RuntimeError, if the caller has no such hold; nothing was
+        changed then. Otherwise as Hold.release().
         """
         self._release(self._who(owner)[1], wait)
 
@@ -417,9 +416,9 @@ class Lock(Bound):
         return self._choices.release == "later" if wait is None else not flag("wait", wait)
 
     def _give_up(self, handle: _holdfast.Hold, wait: bool | None) -> None:
-        """Release a hold, and wait for the answer if it is wanted."""
+        """Release a hold, and wait for the answer if the caller wants it."""
         standing = self._core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD
-        if standing and self._later(wait):  # else the caller learns at once what is wrong
+        if standing and self._later(wait):  # else the caller gets the error at once
             self._client._notices_here().release_later(handle, f"lock {self.name!r}")
         else:
             self._core.hf_hold_release(handle)
@@ -429,7 +428,7 @@ class Lock(Bound):
         find: Callable[[], tuple[bytes | None, _holdfast.Hold]],
         release: Callable[[bytes | None, _holdfast.Hold], Result],
     ) -> Result:
-        """Release the hold of find(); if another thread has just released it, the next hold."""
+        """Release the hold of find(); if another thread has just released it, try the next hold."""
         number = 0
         while True:
             who, handle = find()
@@ -460,7 +459,7 @@ class Lock(Bound):
     def _end(self, who: bytes | None, handle: _holdfast.Hold | None) -> None:
         """Release the hold of a block; if it was released before, the caller's newest hold."""
         released = _holdfast.HF_STATE_RELEASED
-        if handle is None or self._core.hf_hold_state(handle) == released:  # by a Condition, say
+        if handle is None or self._core.hf_hold_state(handle) == released:  # such as by a Condition
             self._release(who)
             return
         try:
@@ -502,17 +501,17 @@ class Lock(Bound):
         on_lost        As in LockOptions, instead of the lock's on_lost.
         raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
                        lock's setting.
-        at_least       Seconds from the acquire, for which the lock stays held even if it is
-                       released before: by release() or the `with` block, even a block
-                       that raises. As Hold.keep() does; a holder that dies keeps only its lease.
+        at_least       Seconds, counted from the acquire, for which the lock stays held even if it
+                       is released earlier: by release() or the `with` block, even a block that
+                       raises. As Hold.keep() does; if the process dies, only its lease remains.
 
-        Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
+        Raises LockTimeout, a TimeoutError, if other owners kept the lock; otherwise as acquire().
         """
         milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         hold = self._acquire(milliseconds, owner, loose, on_lost, quiet)
         try:
             hold._keep_at_least(least)
-        except ValueError:  # several masters keep a lock for their quarantine at most
+        except ValueError:  # several masters keep a lock no longer than their quarantine
             hold.release()
             raise
         return hold
@@ -576,9 +575,9 @@ class Lock(Bound):
         token  From Hold.hand_over(), of a lock of the same name, shared() or not as here. This
                lock's lease and renew apply from now on.
 
-        Raises ValueError if the bytes are not such a token, or one of another lock, and LockLost if
-        the lease ended before or the hold was released; after any other LockError you may try
-        again.
+        Raises ValueError if the bytes are not such a token, or are one of another lock, and
+        LockLost if the lease ended before or the hold was released; after any other LockError you
+        may try again.
         """
         if not isinstance(token, bytes):
             raise TypeError(f"token must be bytes, not {token!r}")
@@ -586,7 +585,7 @@ class Lock(Bound):
         self._call(self._core.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
 
-    # threading.Condition uses these methods of an RLock.
+    # threading.Condition uses these methods of RLock.
 
     def _is_owned(self) -> bool:
         return self.owned()
@@ -598,7 +597,7 @@ class Lock(Bound):
         failed = None
         count = self.count()
         if not count:
-            self.release()  # which raises the exception of RLock's: a RuntimeError
+            self.release()  # raises the exception of RLock: a RuntimeError
         for _ in range(count):
             try:
                 self.release()
@@ -620,8 +619,8 @@ class Lock(Bound):
     def inspect(self, first: int = 0) -> LockInfo:
         """Read the lock's state, whichever owner holds it. One round trip; changes nothing.
 
-        first  How many holds, and how many waiters, are skipped: a call lists 100 of each,
-               and inspect(100) the next 100.
+        first  How many holds, and how many waiters, to skip: a call lists 100 of each, and
+               inspect(100) the next 100.
 
         The result may be out of date when you read it: do not enter because of it. Raises
         ConnectError or another LockError if the server was not reached or refused, and
@@ -635,13 +634,13 @@ class Lock(Bound):
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away from one holder. For operators. One round trip.
 
-        fence    The holder's fence, from inspect(): if another owner holds the lock meanwhile,
-                 nothing happens. Other shared holds stay.
+        fence    The holder's fence, from inspect(): if another owner holds the lock now, nothing
+                 happens. Other shared holds stay.
         foreign  Also delete another library's lock, whose fence is 0.
 
-        The holder finds out at its next renewal or check; until then only the fence protects. A
-        free lock is no error. Raises LockNotOwnedError if no holder has that fence or the
-        lock is foreign; otherwise as inspect(), and LockUnknown.
+        The holder notices at its next renewal or check; until then only the fence protects. A free
+        lock is no error. Raises LockNotOwnedError if no holder has that fence or the lock is
+        foreign; otherwise as inspect(), and LockUnknown.
         """
         fence = whole("fence", fence, 0, 2**53)
         flags = _holdfast.HF_BREAK_FOREIGN if flag("foreign", foreign) else 0
@@ -652,7 +651,7 @@ class Lock(Bound):
         return f"shared{limit} " if self._shares else ""
 
     def __repr__(self) -> str:
-        """Return how often this caller holds it, like threading.RLock. Sends nothing."""
+        """Show how often this caller holds it, like threading.RLock. Sends nothing."""
         count = self.count()
         return (
             f"<{'locked' if count else 'unlocked'} {self._kind()}holdfast.Lock object"

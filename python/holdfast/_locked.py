@@ -29,7 +29,7 @@ def quote(text: str) -> str:
         client.lock("report:" + holdfast.quote("a}b"))
 
     A name may not have a `}` without a {tag}, nor end like a lock's own keys, as in `:hf1:q`. This
-    percent-encodes only the characters that could do that; different texts stay different.
+    percent-encodes only the characters that could cause that; different texts stay different.
     """
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
@@ -51,7 +51,7 @@ _formatter = _Formatter()
 
 
 def fields(name: str) -> set[str]:
-    """Return the parameters that the fields of a name ask for."""
+    """Return the parameters that the fields of a name refer to."""
     try:
         wanted = {field for _, field, _, _ in _formatter.parse(name) if field is not None}
     except ValueError as wrong:
@@ -132,7 +132,7 @@ def sharing(options: LockOptions, shared: bool | None) -> bool:
 def namer(
     name: str, function: Callable[..., object]
 ) -> Callable[[tuple[object, ...], dict[str, Any]], str]:
-    """Make a function that gives the lock's name for the arguments of a call."""
+    """Make a function that returns the lock's name for the arguments of a call."""
     # A partial may be marked as a wrapper of the whole function, with more parameters.
     follow = not isinstance(function, functools.partial)
     signature = inspect.signature(function, follow_wrapped=follow)

@@ -10,10 +10,10 @@ _logger = logging.getLogger("holdfast")
 
 
 def _quietly(log: Callable[..., None]) -> Callable[..., None]:
-    """Make a function that logs, and raises nothing: the logged event, such as a loss, goes on."""
+    """Make a function that logs and raises nothing: the event, such as a loss, must be handled."""
 
     def say(message: str, *about: object) -> None:
-        # A filter or handler of the program may raise. No other place can report that.
+        # A filter or handler of the program may raise, which cannot be reported anywhere else.
         with contextlib.suppress(Exception):
             log(message, *about, stacklevel=2)
 

@@ -25,7 +25,7 @@ _KINDS: dict[str, Literal["thread", "task", "operation"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place of a default owner, which an acquire without an explicit owner has."""
+    """The origin of an owner that the program did not choose."""
 
     host: str
     """The host's name."""
@@ -40,7 +40,7 @@ class Origin:
 
     @staticmethod
     def of(owner: str | bytes) -> Origin | None:
-        """Read it from an owner; None: it is another owner, which its program chose."""
+        """Read the origin from an owner; None: the program chose the owner."""
         parts = _native.hf_owner_parts()
         if not _holdfast.hf_owner_parse(encoded("owner", owner), parts):
             return None
@@ -74,7 +74,7 @@ class Holder:
 
     @property
     def origin(self) -> Origin | None:
-        """The host, process and thread; None: its program chose the owner."""
+        """The host, process and thread; None: the program chose the owner."""
         return Origin.of(self.owner)
 
 
@@ -99,7 +99,7 @@ class Waiter:
 
     @property
     def origin(self) -> Origin | None:
-        """The host, process and thread; None: its program chose the owner."""
+        """The host, process and thread; None: the program chose the owner."""
         return Origin.of(self.owner)
 
 
@@ -152,12 +152,12 @@ class LockInfo:
 
     @property
     def kept(self) -> bool:
-        """Whether the first holder only keeps it: Holder.kept."""
+        """Whether the first holder only keeps the lock: Holder.kept."""
         return bool(self.holders) and self.holders[0].kept
 
     @property
     def held_for(self) -> float:
-        """For how many seconds the first holder has held it; 0 if free or foreign."""
+        """The seconds that the first holder has held it; 0 if free or foreign."""
         return self.holders[0].held_for if self.holders else 0.0
 
 
@@ -167,7 +167,7 @@ def text(raw: bytes) -> str:
 
 
 def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
-    """Return the core's answer."""
+    """Make a LockInfo from the core's answer."""
     name, holders, waiters = view
     return LockInfo(
         text(name),
@@ -233,7 +233,7 @@ class Locks(Bound, Iterator[LockInfo]):
     """A walk over all locks, from Client.locks(): an iterator of LockInfo.
 
     Threads that share it wait for each other. If a node of a cluster does not answer, the iterator
-    raises ConnectError once, or the node's other error; the next step then lists the other
+    raises ConnectError once, or another error of the node; the next step then lists the other
     nodes' locks.
     """
 

@@ -1,5 +1,5 @@
-# What of SWIG's own module the package uses: the structs of holdfast.h. Importing it also tells
-# the extension how to give locks and holds back.
+# The part of SWIG's own module that the package uses: the structs of holdfast.h. Importing it also
+# shows the extension how to give locks and holds back.
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Take a core client's completions, and hand each to the task or thread that it is for."""
+"""Take a core client's completions, and hand each to its task or thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ._trouble import told as trouble_of
 Told = TypeVar("Told")
 Result = TypeVar("Result")
 
-_ANSWERS = 5.0  # seconds within which a release has its answer, or fails: the least
+_ANSWERS = 5.0  # the least number of seconds for the answer to a release
 
 
 class Call:
@@ -34,19 +34,19 @@ class Call:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, taken: Callable[[], object] = lambda: None
     ) -> None:
-        """Make it in the loop of the task. Calls taken() when the task has the outcome."""
+        """Make the call in the loop of its task. It calls taken() when the task has the outcome."""
         self._loop = loop
         self.taken = taken
-        self.ends = False  # a hold, for whose end another caller may wait
+        self.ends = False  # whether it ends a hold, for which another caller may wait
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
-        self.detail = 0  # as error() takes it
+        self.detail = 0  # the detail for error()
         self.message = "the client was closed"  # the error, if there is one
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
-        """Set the outcome. Any thread may call it; RuntimeError if the loop is closed."""
-        self.outcome = self.outcome or (status, hold)  # at once: the loop may never run again
+        """Set the outcome. Any thread may call this; raises RuntimeError if the loop is closed."""
+        self.outcome = self.outcome or (status, hold)  # first: the loop may never run again
         if threading.get_ident() == self._thread and not self._loop.is_closed():
             self._wake()
         else:
@@ -57,11 +57,11 @@ class Call:
             self._ended.set_result(None)
 
     def lonely(self) -> bool:
-        """Return whether its loop is closed."""
+        """Return whether the task's loop is closed."""
         return self._loop.is_closed()
 
     async def wait(self) -> tuple[int, _holdfast.Hold | None]:
-        """Wait for the end."""
+        """Wait for the end of the operation."""
         while self.outcome is None:
             await self._ended
         self.taken()
@@ -70,12 +70,12 @@ class Call:
     async def insist(
         self, within: float, ended: Callable[[], bool] = lambda: True
     ) -> tuple[int, _holdfast.Hold | None]:
-        """Wait for the end, even if the task is cancelled meanwhile.
+        """Wait for the end of the operation, even if the task is cancelled meanwhile.
 
-        within  The seconds to wait for its completion when it has ended: the completion may have
-                been lost, because a signal handler raised where it was handed on.
-        ended   Returns, now and with each cancellation, whether it has ended, or will within that
-                time.
+        within  The seconds to wait for its completion after its end: the completion may have been
+                lost, because a signal handler raised where it was handed on.
+        ended   Returns, now and after each cancellation, whether the operation has ended, or will
+                within that time.
         """
         limit: asyncio.TimerHandle | None = None
         while self.outcome is None:
@@ -94,9 +94,9 @@ class Call:
 class Notices:
     """The completions of one core client.
 
-    Every event loop that waits for completions watches the client's descriptor. So does one
-    thread, which starts when code without a loop must learn of a loss. The first to see a
-    completion hands it on.
+    Every event loop that waits for completions watches the client's descriptor. So does one thread,
+    which starts when code without a loop must notice a loss. The first to see a completion hands it
+    on.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Notices:
         troubled: Callable[[Trouble], None] | None,
         connect_timeout: float = 0,
     ) -> None:
-        """Start to collect them."""
+        """Begin to collect the completions."""
         self.core = core
         self.answers = max(_ANSWERS, connect_timeout + 1)
         self._alarmed = self.elsewhere(alarmed)
@@ -116,13 +116,13 @@ class Notices:
         # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
         self._anchor = self.core.hf_lock_open(client, b"holdfast", None, anchor)
         self._fd = self.core.hf_client_fd(client)
-        self._numbers = itertools.count(1, _holdfast.HF_JOIN_MAX)  # of several locks: each its own
+        self._numbers = itertools.count(1, _holdfast.HF_JOIN_MAX)  # several locks: one for each
         self._calls: dict[int, Call] = {}
-        # Results with a hold that its task has not taken yet: its loop may be closed before.
+        # Results with a hold that the task has not taken yet: its loop may be closed first.
         self._won: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
         # Releases without a waiting caller, by the released object.
         self._later: dict[int, str] = {}
-        self.unconfirmed = 0  # of those
+        self.unconfirmed = 0  # how many of those were not answered as expected
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
         self._crowded = 64
         self._changed = threading.Condition()
@@ -130,7 +130,7 @@ class Notices:
         self._sleepers: list[Call] = []
         self._starting = real("_thread", "allocate_lock")()
         self._listens = False
-        self._listener = 0  # its thread
+        self._listener = 0  # the id of its thread
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._closed = False
 
@@ -150,14 +150,14 @@ class Notices:
                     self.drop(won.outcome and won.outcome[1])
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
-        """Start an operation of the running loop, by calling begin() with its number."""
+        """Start an operation for the running loop, by calling begin() with its number."""
         number, (call,) = self.start_several(1, begin)
         return number, call
 
     def start_several(
         self, count: int, begin: Callable[[int], object]
     ) -> tuple[int, tuple[Call, ...]]:
-        """Start as many, which end together, by calling begin() with the first number."""
+        """Start operations, which end together, by calling begin() with the number of the first."""
         loop = asyncio.get_running_loop()
         self.attend(loop)
         number = next(self._numbers)
@@ -178,12 +178,12 @@ class Notices:
         return number, tuple(calls.values())
 
     def _taken(self, number: int) -> None:
-        """Forget a result that its task has, also if the thread that handed it on has not yet."""
+        """Forget a result that its task has, even if the thread that hands it on has not yet."""
         self._won.pop(number, None)
         self._calls.pop(number, None)
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
-        """Start a release without a waiting caller; a later call here looks at its result."""
+        """Start a release without a waiting caller; a later call here reads its result."""
         number = next(self._numbers)
         self._later[number] = what
         try:
@@ -192,15 +192,15 @@ class Notices:
             self._later.pop(number, None)
             raise
         if not self._closed:
-            self._drain()  # only now: a signal's handler may raise in it
+            self._drain()  # only now: a signal handler may raise in it
 
     def finish(self) -> None:
-        """Wait for the ends of those releases, as long as the answers may take."""
+        """Wait for the ends of such releases, as long as the answers may take."""
         ready = select.poll()
         ready.register(self._fd, select.POLLIN)
         until = time.monotonic() + self.answers
         while self._drain() and self._later and (left := until - time.monotonic()) > 0:
-            ready.poll(min(left * 1000, 50))  # another thread may drain it
+            ready.poll(min(left * 1000, 50))  # another thread may drain the completions
 
     def cancel(self, number: int) -> bool:
         """Cancel an acquire, whose completion still follows; return whether it has ended."""
@@ -211,7 +211,7 @@ class Notices:
         return False
 
     def forget(self, number: int) -> None:
-        """Wait for that acquire no longer: a lock that it may still get is released."""
+        """Stop waiting for an acquire: a lock that it may still get is released."""
         self._calls.pop(number, None)
 
     def abandon(self, number: int, call: Call) -> None:
@@ -233,7 +233,7 @@ class Notices:
         return concurrent.futures.ThreadPoolExecutor(thread_name_prefix="holdfast")
 
     async def ask(self, call: Callable[..., Result], *about: Any) -> Result:
-        """Ask the server in a thread of the client: the loop's may wait for the task's lock."""
+        """Ask the server in a client's thread: the loop's pool may wait for the task's lock."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *about)
 
     async def waited(self, over: Callable[[], bool]) -> None:
@@ -258,9 +258,9 @@ class Notices:
     # ----------------------------------------------------------- For threads
 
     def watch(self, number: int, stands: Callable[[], bool], lost: Callable[[], object]) -> None:
-        """Call lost() if the hold of that number is lost, in the first thread that learns of it."""
+        """Call lost() if the hold with this number is lost, in the first thread that notices it."""
         if len(self._watches) >= self._crowded:
-            # Not every end is reported here: forget the holds that are over.
+            # Not every end is reported here: forget the holds that have ended.
             for old, (still, _) in list(self._watches.items()):
                 if not still():
                     self._watches.pop(old, None)
@@ -282,18 +282,18 @@ class Notices:
                 self._waiting -= 1
 
     def look(self) -> None:
-        """Wake every wait(), and let it look again."""
+        """Wake every wait(), so that it checks again."""
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()
         for call in list(self._sleepers):
             with contextlib.suppress(RuntimeError):  # its loop is closed
-                call.end(_holdfast.HF_OK, None)  # waited() looks again
+                call.end(_holdfast.HF_OK, None)  # waited() checks again
 
     def listen(self) -> None:
-        """Start the thread that learns of losses without an event loop."""
+        """Start the thread that reports losses without an event loop."""
         mine = False
-        try:  # a signal's handler, which runs as the thread starts, may come here, too
+        try:  # a signal handler that runs as the thread starts may call this, too
             with self._starting:
                 if self._listens or self._closed:
                     return
@@ -313,7 +313,7 @@ class Notices:
             try:
                 if not self._drain():
                     return
-            except Exception:  # no memory for a Trouble, say: the next notice finds this thread
+            except Exception:  # such as no memory for a Trouble: the next notice finds this thread
                 _log.exception("a notice of the client was lost")
                 pause = 100  # milliseconds
             told.poll(pause)
@@ -327,7 +327,7 @@ class Notices:
                 return
             try:
                 threading.Thread(target=safely, args=(work, told), daemon=True).start()
-            except RuntimeError:  # no thread can be started: here, rather than not at all
+            except RuntimeError:  # no thread can be started: better here than not at all
                 safely(work, told)
 
         return run
@@ -335,7 +335,7 @@ class Notices:
     # -------------------------------------------------------------- For both
 
     def _drain(self) -> bool:
-        """Hand on every completion in the queue. False when no more will follow."""
+        """Hand on all completions in the queue; return False when no more will follow."""
         told: list[Any] = [None, None]  # a completion, and the call that it ends
         try:
             while True:
@@ -351,13 +351,13 @@ class Notices:
             self._watches.clear()
             self.look()
             return False
-        except BaseException:  # of a signal's handler, say: the core has it no more
+        except BaseException:  # such as from a signal handler: the core has no second copy
             if told[0] is not None:
                 self._hand_on(told)
             raise
 
     def _hand_on(self, told: list[Any]) -> bool:
-        """Hand on a completion, or do so again; return whether it was one. Then it is done."""
+        """Hand on a completion, perhaps again, and clear it; return whether there was one."""
         kind, status, op, number, hold, detail, message, timeouts, name, holds, left = told[0]
         if kind == _holdfast.HF_KIND_LOSS:
             _, lost = self._watches.pop(number, (None, None))
@@ -392,7 +392,7 @@ class Notices:
             if status != _holdfast.HF_OK:
                 self.unconfirmed += 1
                 _log.warning("%s was released, but not as expected: %s", what, message)
-            self._later.pop(op, None)  # at last: finish() in another thread waits for the log
+            self._later.pop(op, None)  # last: finish() in another thread waits for the log
             return
         try:
             if call is None:
@@ -403,10 +403,10 @@ class Notices:
             call.message = message
             call.end(status, hold)
             if call.outcome is not None and call.outcome[1] is not hold:
-                self.drop(hold)  # it came too late
+                self.drop(hold)  # the hold arrived too late
         except RuntimeError:  # no task waits, or its loop is closed
             self.drop(hold)
-        self._calls.pop(op, None)  # last: if an exception comes before, all is done again
+        self._calls.pop(op, None)  # last: after an exception above, all of this is repeated
         if call is not None and call.ends:
             self.look()
 

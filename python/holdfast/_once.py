@@ -1,6 +1,6 @@
-"""Client.once(): a function that one caller calls, and whose result all others get.
+"""Client.once(): one caller calls a function, and all others get its result.
 
-The rules are generators, written once: they yield steps, which a port carries out, for a thread or
+The rules are generators, written once: they yield steps, which a port carries out for a thread or
 for a task.
 """
 
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 Told = TypeVar("Told")
 
-_TTL_MIN = 10_000  # ms, as hf_once_finish()
+_TTL_MIN = 10_000  # ms, as in hf_once_finish()
 _RESULT_MAX = 1 << 20
 _MESSAGE_MAX = 4096
 
@@ -110,11 +110,11 @@ def _matcher(what: str, given: Match) -> Callable[[BaseException], bool]:
 
 
 def _classes(given: Match) -> list[type[BaseException]]:
-    """Return the classes that a kept error may have, by keep=: thousands, if it is Exception."""
+    """Return the classes that keep= allows for a kept error: thousands, if it is Exception."""
     kinds = given if isinstance(given, tuple) else (given,)
     found: list[type[BaseException]] = [kind for kind in kinds if isinstance(kind, type)]
     known = set(found)
-    for kind in found:  # it grows
+    for kind in found:  # the list grows
         below: list[type[BaseException]] = kind.__subclasses__()
         found += [each for each in below if each not in known]
         known.update(below)
@@ -122,7 +122,7 @@ def _classes(given: Match) -> list[type[BaseException]]:
 
 
 def _text(raised: BaseException) -> str:
-    """Return the message of an exception; if its own method raises, none."""
+    """Return the message of an exception; or an empty text, if its own method raises."""
     try:
         return str(raised)
     except Exception:
@@ -184,7 +184,7 @@ class Terms(Generic[Result]):
         self._max = whole("max_result", max_result, 1, _holdfast.HF_RESULT_MAX)
 
     def encoded(self, result: Result) -> bytes:
-        """Return the bytes of a result."""
+        """Encode a result."""
         made = self._encode(result)
         if not isinstance(made, bytes):
             raise TypeError(f"encode must give bytes, not {type(made).__name__}")
@@ -254,7 +254,7 @@ def kept(raised: BaseException) -> bytes:
 
 
 def unkept(found: bytes, name: str | bytes) -> KeptError:
-    """Decode an error that was kept, by whatever language."""
+    """Decode an error that was kept, in whatever language."""
     try:
         told = from_json(found)
         kind, message, data = str(told["type"]), str(told["message"]), told.get("data")
@@ -347,9 +347,9 @@ class BaseOutcome(Bound, Generic[Answer]):
     ) -> Answer:
         """Report that the call was made, and keep its result. One round trip.
 
-        ttl    For how many seconds; by default the ttl of once(), or a day.
+        ttl    How many seconds it is kept; by default the ttl of once(), or a day.
         note   The reason, shown with the outcome.
-        force  Also settle a call that is running, whose hold ends then; and replace a result.
+        force  Also settle a call that is running, which ends its hold; and replace a result.
 
         Raises OutcomeSettled if it is done or settled already, LockTimeout if it is running,
         LockNotOwnedError if it was forgotten or made again, otherwise as Lock.inspect().
@@ -377,7 +377,7 @@ class BaseOutcome(Bound, Generic[Answer]):
         return self._settled(_holdfast.HF_ONCE_RETRY, None, 0, note, force)
 
     def forget(self, *, force: bool = False) -> Answer:
-        """Forget the call, even its result: the next caller makes it. As resolve()."""
+        """Forget the call, including its result: the next caller makes it. As resolve()."""
         return self._settled(_holdfast.HF_ONCE_NONE, None, 0, "", force)
 
     def _kept_for(self, ttl: float | timedelta | None) -> int:
@@ -513,7 +513,7 @@ class _AsyncPort:
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            while not thread.done():  # a begun call is withdrawn afterwards
+            while not thread.done():  # a call that has begun is withdrawn afterwards
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([thread])
             thread.exception()
@@ -568,9 +568,9 @@ async def _run_task(rules: Steps[Told], port: _Port | _AsyncPort) -> Told:
 class BaseTurn(Bound, Generic[Answer]):
     """A caller's turn to make a call, from Client.once_begin(); or the outcome of the call.
 
-    Leaving its block by an exception settles the call: by keep= the error is kept, by
-    not_called= the call was not made, and after any other the outcome is unknown. So it is if the
-    block is left without finish(), fail(), unknown() or withdraw().
+    Leaving its block by an exception settles the call: keep= keeps the error, not_called= lets the
+    next caller make the call, and after any other exception the outcome is unknown. It is also
+    unknown if the block is left without finish(), fail(), unknown() or withdraw().
     """
 
     __slots__ = ("_mine", "_port", "_terms", "outcome")
@@ -579,7 +579,7 @@ class BaseTurn(Bound, Generic[Answer]):
         """Only clients make turns."""
         self._port = port
         self._terms = terms
-        self._mine = False  # the caller's turn, which has not ended
+        self._mine = False  # it is the caller's turn, which has not ended
         self.outcome: Any = None
         """What is known of the call, an Outcome, if it is done or failed; None: make the call."""
 
@@ -596,7 +596,7 @@ class BaseTurn(Bound, Generic[Answer]):
                 if status == _holdfast.HF_OK and terms.most:
                     # From here on the next caller does not call, whatever happens to this caller.
                     status, why = yield ("mark",)
-            except LockLost as lost:  # this caller stood still before its call: it asks again
+            except LockLost as lost:  # this caller was suspended before its call: ask again
                 if not forever:
                     left = max(0, math.ceil((until - time.monotonic()) * 1000))
                 if not left:
@@ -628,7 +628,7 @@ class BaseTurn(Bound, Generic[Answer]):
         self._check()
         try:
             encoded = terms.encoded(result)
-            shown = terms.decode(encoded)  # all have the same
+            shown = terms.decode(encoded)  # all callers get the same
         except BaseException as failed:
             yield from self._leave(*self._unknown(f"encode: {_said(failed)}"), failed)
             if not isinstance(failed, Exception):
@@ -674,7 +674,7 @@ class BaseTurn(Bound, Generic[Answer]):
     def _leave(
         self, state: int, result: bytes, ttl: int, raised: BaseException | None
     ) -> Steps[None]:
-        """End the turn with this state, whatever fails: `raised` goes on."""
+        """End the turn with this state, and let `raised` pass, whatever fails."""
         hold = self._port.hold
         self._mine = False
         try:
@@ -699,7 +699,7 @@ class BaseTurn(Bound, Generic[Answer]):
             return
         try:
             end = self._terms.end(raised)
-        except Exception as failed:  # of a predicate
+        except Exception as failed:  # from a predicate
             _log.exception("keep= or not_called= of once(%r) failed", self._terms.name)
             end = self._unknown(f"{_said(raised)}; and {_said(failed)}")
         yield from self._leave(*end, raised)
@@ -751,11 +751,11 @@ def _reason(failed: LockError | MemoryError) -> NotKept:
 
 @final
 class Turn(BaseTurn[None]):
-    """A caller's turn to make a call, or the outcome of the call; Client.once_begin() gives it.
+    """A caller's turn to make a call, or the outcome of the call; from Client.once_begin().
 
-    Leaving its block by an exception settles the call: by keep= the error is kept, by
-    not_called= the call was not made, and after any other the outcome is unknown. So it is if the
-    block is left without finish(), fail(), unknown() or withdraw().
+    Leaving its block by an exception settles the call: keep= keeps the error, not_called= lets the
+    next caller make the call, and after any other exception the outcome is unknown. It is also
+    unknown if the block is left without finish(), fail(), unknown() or withdraw().
     """
 
     __slots__ = ()
@@ -779,9 +779,9 @@ class Turn(BaseTurn[None]):
 
 @final
 class AsyncTurn(BaseTurn[Awaitable[None]]):
-    """A task's turn to make a call, or the outcome of the call: a Turn whose methods are awaited.
+    """A task's turn to make a call, or the outcome of the call: a Turn with awaited methods.
 
-    AsyncClient.once_begin() gives it.
+    Made by AsyncClient.once_begin().
     """
 
     __slots__ = ()

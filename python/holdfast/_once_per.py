@@ -37,7 +37,7 @@ def turn(lock: Lock, period: float) -> Iterator[Hold]:
         try:
             yield hold
         except BaseException:
-            hold._keep_at_least(0)  # the turn is the next caller's
+            hold._keep_at_least(0)  # the next caller has the turn
             raise
 
 
@@ -59,9 +59,9 @@ def once_per(
     options: LockOptions,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Any]:
-    """Wrap the function in one that runs it unless it was run within that time."""
+    """Wrap the function in one that runs it unless it was run within the period."""
     named = namer(name, function)
-    # The next call of this thread, or of this owner, is another run.
+    # The next call of this thread, or of this owner, is a separate run.
     options = dataclasses.replace(options, reentrant=False)
     if inspect.iscoroutinefunction(function):
 

@@ -80,7 +80,7 @@ class LockOptions:
     """As the client's alarm, for acquires of this lock; None: never. Not given: the client's."""
 
     def __post_init__(self) -> None:
-        """Check them."""
+        """Check the options."""
         native(self)
 
 
@@ -135,7 +135,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     if options.owner is not None:
         encoded("owner", options.owner)
     if options.note is not None:
-        made.noted = noted("note", options.note)  # a view for the server in memory
+        made.noted = noted("note", options.note)  # for the server in memory
         made.set_note(made.noted)
     if options.max_hold is not None:
         made.max_hold_ms = duration("max_hold", options.max_hold)
@@ -159,7 +159,7 @@ _DEFAULT = LockOptions()
 
 
 def merged(options: LockOptions | None, changes: LockChanges) -> LockOptions:
-    """Return the options, changed by the options that were given by name."""
+    """Return the options with the changes that were given by name."""
     if options is None:
         return LockOptions(**changes) if changes else _DEFAULT
     if not isinstance(options, LockOptions):

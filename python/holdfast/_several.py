@@ -97,13 +97,13 @@ class BaseHolds(Bound, Generic[AnyHold]):
 
     @property
     def remaining(self) -> float | None:
-        """How many seconds all are certain to last; None: for ever; 0: it is over."""
+        """The seconds that all are certain to last; None: without end; 0: one has ended."""
         each = [hold.remaining for hold in self._holds.values()]
         return min((left for left in each if left is not None), default=None)
 
     @property
     def state(self) -> State:
-        """One of "held", "lost" and "released", as far as this process knows."""
+        """Either "held", "lost" or "released", as far as this process knows."""
         states: set[State] = {hold.state for hold in self._holds.values()}
         return "lost" if "lost" in states else "held" if "held" in states else "released"
 
@@ -136,7 +136,7 @@ class BaseHolds(Bound, Generic[AnyHold]):
         self._entered = True
 
     def _standing(self) -> list[AnyHold]:
-        """Return the holds that were not released, the last given first."""
+        """Return the holds that were not released, in reverse order."""
         return [each for each in reversed(self._holds.values()) if each.state != "released"]
 
     def _one(self) -> AnyHold:
@@ -149,7 +149,7 @@ class BaseHolds(Bound, Generic[AnyHold]):
         watch: Callable[[AnyHold, Callable[[AnyHold], object]], None],
     ) -> None:
         """Call on_lost() once if they are lost."""
-        # The caller may drop loose holds, which ends them.
+        # The caller may drop loose holds, and so end them.
         refer = weakref.ref(self)
         keep = None if any(hold._loose for hold in self._holds.values()) else self
         told: list[bool] = []
@@ -172,19 +172,19 @@ class BaseHolds(Bound, Generic[AnyHold]):
 
 @final
 class Holds(BaseHolds[Hold]):
-    """Holds of several locks, which belong together: losing one is losing all.
+    """Holds of several locks, which belong together: if one is lost, all are.
 
         with client.locks_all("a", "b").hold(timeout=5) as holds:
             write(holds.fences["a"])
 
-    As soon as one is lost, or found to be lost, the others are too, and are released.
+    As soon as one is lost, or found to be lost, the others are lost, too, and released.
     """
 
     __slots__ = ()
 
     @property
     def lost(self) -> Lost:
-        """Were they lost? Like a threading.Event, with a `cause`."""
+        """Whether they were lost: like a threading.Event, with a `cause`."""
         return Lost(self._one())
 
     def _each(self, work: Callable[[Hold], None]) -> None:
@@ -195,7 +195,7 @@ class Holds(BaseHolds[Hold]):
 
         wait  As for Hold.release(): False does not wait for the answers.
 
-        All are tried; then the first exception of Hold.release() is raised, if there is one.
+        It tries all; then the first exception of Hold.release() is raised, if there was one.
         """
         self._each(lambda hold: hold.release(wait))
 
@@ -211,8 +211,7 @@ class Holds(BaseHolds[Hold]):
     def keep(self, seconds: float | timedelta) -> None:
         """Leave all locks held for `seconds` from now on, as Hold.keep().
 
-        All are tried; then the first exception is raised, and the locks that are not kept stay
-        held.
+        It tries all; then the first exception is raised, and the locks that are not kept stay held.
         """
         self._each(lambda hold: hold.keep(seconds))
 
@@ -253,7 +252,7 @@ class BaseLocks(Bound, Generic[AnyLock]):
         client: Client,
     ) -> None:
         """Only locks_all() makes this object."""
-        alone = dataclasses.replace(options, on_lost=None)  # it is called once, for all
+        alone = dataclasses.replace(options, on_lost=None)  # called once, for all
         for each in given:
             if isinstance(each, (Lock, AsyncLock)):
                 check_lock(each, kind, client)
@@ -293,17 +292,17 @@ class BaseLocks(Bound, Generic[AnyLock]):
 class LocksAll(BaseLocks[Lock]):
     """Several names to lock at once; Client.locks_all() makes it.
 
-        with client.locks_all("a", "b") as holds: ...  # waits for ever
+        with client.locks_all("a", "b") as holds: ...  # waits without limit
 
         both = client.locks_all("a", "b", lease=60)
         if both.acquire(timeout=5):
             try: ...
             finally: both.release()
 
-    All or none, within one deadline. They are taken in the order of the bytes of their names,
-    so callers that give them in other orders do not wait for each other for ever; a caller that
-    holds one of them already may. If the lease of one ends while the call waits for the next,
-    it begins again, after a pause. Owners and exceptions are those of Lock.
+    All or none, within one deadline. They are acquired in the order of the bytes of their names, so
+    callers that give them in different orders do not wait for each other for ever; a caller that
+    already holds one of them may. If the lease of a lock ends while the call waits for the next,
+    the call begins again, after a pause. Owners and exceptions are those of Lock.
     """
 
     __slots__ = ()
@@ -372,9 +371,9 @@ class LocksAll(BaseLocks[Lock]):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire all; call release() as often. Arguments and exceptions are those of Lock.
+        """Acquire all; call release() once for each acquire. Arguments and exceptions as Lock's.
 
-        Returns True if all are held, False if others kept one of them: then no lock is held.
+        Returns True if all are held, False if other owners kept one of them: then no lock is held.
         """
         if owner is None and self._locks[0]._by_thread:
             refuse_as_job(f"locks {self.names!r}", sys._getframe().f_back)
@@ -387,8 +386,8 @@ class LocksAll(BaseLocks[Lock]):
     def release(self, *, owner: str | bytes | None = None) -> None:
         """Release the caller's newest hold of each lock. One round trip for each.
 
-        Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed
-        then. Otherwise all are tried, and then the first exception of Lock.release() is raised.
+        Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed then.
+        Otherwise it tries all, and then the first exception of Lock.release() is raised.
         """
         who = self._who(owner)[1]
         for lock in self._locks:
@@ -430,7 +429,7 @@ class LocksAll(BaseLocks[Lock]):
         holds = self._acquire(milliseconds, owner, loose, on_lost, quiet)
         try:
             holds._keep_at_least(least)
-        except ValueError:  # several masters keep for no longer than their quarantine
+        except ValueError:  # several masters keep locks no longer than their quarantine
             holds.release()
             raise
         return holds
@@ -440,7 +439,7 @@ class LocksAll(BaseLocks[Lock]):
 
 
 async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) -> None:
-    """Start all, even if it is cancelled meanwhile, and wait; then raise the first failure."""
+    """Start all releases, even if cancelled meanwhile, and wait; then raise the first failure."""
     failed: LockError | None = None
     calls: list[tuple[Lock, Call]] = []
 
@@ -465,13 +464,13 @@ async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) 
 
 @final
 class AsyncHolds(BaseHolds[AsyncHold]):
-    """Holds of several locks, which belong together: losing one is losing all."""
+    """Holds of several locks, which belong together: if one is lost, all are."""
 
     __slots__ = ()
 
     @property
     def lost(self) -> AsyncLost:
-        """Were they lost? Like an asyncio.Event, with a `cause`."""
+        """Whether they were lost: like an asyncio.Event, with a `cause`."""
         return AsyncLost(self._one())
 
     async def release(self) -> None:
@@ -495,7 +494,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         await self._each(lambda hold: hold.extend(seconds, replace))
 
     async def keep(self, seconds: float | timedelta) -> None:
-        """Leave all locks held for that many seconds from now on, as Holds.keep()."""
+        """Leave all locks held for `seconds` from now on, as Holds.keep()."""
         await self._each(lambda hold: hold.keep(seconds))
 
     async def check(self) -> None:
@@ -577,7 +576,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         *,
         owner: str | bytes | None = None,
     ) -> bool:
-        """Acquire all; call release() as often. As LocksAll.acquire()."""
+        """Acquire all; call release() once for each acquire. As LocksAll.acquire()."""
         try:
             await self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:

@@ -1,4 +1,4 @@
-"""SIGTERM ends the program as an exception does, so that it gives its locks back."""
+"""Let SIGTERM end the program as an exception does, so that it gives its locks back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-_STATUS = 128 + signal.SIGTERM  # as a shell reports a program that the signal ended
+_STATUS = 128 + signal.SIGTERM  # as shells report a program that the signal ended
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
@@ -19,7 +19,7 @@ def _exit(number: int, frame: FrameType | None) -> None:
 def exit_on_sigterm() -> None:
     """Let SIGTERM raise SystemExit in the main thread, unless the program handles it itself.
 
-    Raises ValueError in another thread: there Python sets no signal handler.
+    Raises ValueError in another thread: Python sets no signal handler there.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ValueError(
@@ -32,7 +32,7 @@ def exit_on_sigterm() -> None:
 
 @contextlib.contextmanager
 def exiting_on_sigterm() -> Iterator[None]:
-    """Do so for a block, if it runs in the main thread."""
+    """Let SIGTERM raise SystemExit during a block, if it runs in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

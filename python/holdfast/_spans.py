@@ -35,7 +35,7 @@ _OUTCOMES = {
 
 
 class Spans:
-    """Makes the spans, from install() to remove()."""
+    """Makes spans, from install() to remove()."""
 
     def __init__(self, tracer: trace.Tracer) -> None:
         """Change nothing yet."""
@@ -44,7 +44,7 @@ class Spans:
         self._inside: dict[tuple[int, object], list[_Block]] = {}
 
     def install(self) -> None:
-        """Put spans around the methods through which all acquires, holds, calls and terms go."""
+        """Put spans around the methods through which all acquires, holds, calls and terms pass."""
         self._wrap(Lock, "_win", self._waiting)
         self._wrap(LocksAll, "_win", self._waiting)
         self._wrap(AsyncLock, "_acquire", self._awaiting)
@@ -65,7 +65,7 @@ class Spans:
         _tracing.on = True
 
     def remove(self) -> None:
-        """Put all methods back."""
+        """Restore all methods."""
         _tracing.on = False
         while self._before:
             kind, name, method = self._before.pop()
@@ -83,7 +83,7 @@ class Spans:
         return self._tracer.start_span(f"holdfast.{what}", attributes=about)
 
     def span(self, what: str, names: Any, **more: Any) -> AbstractContextManager[trace.Span]:
-        """Make a span, which is the current one in the block."""
+        """Make a span that is the current one in the block."""
         return trace.use_span(self.begun(what, names, **more), end_on_exit=True)
 
     # ------------------------------------------------------------------ Waits
@@ -200,7 +200,7 @@ class Spans:
             held = enter(entered)
             try:
                 self._begin(entered, held)
-            except BaseException as failed:  # a sampler's, say: no __exit__() follows
+            except BaseException as failed:  # such as from a sampler: no __exit__() follows
                 leave(entered, type(failed), failed, failed.__traceback__)
                 raise
             return held

@@ -182,5 +182,5 @@ _BOUNDS = [f"{bound:.6f}" for bound in Histogram.bounds] + ["+Inf"]
 
 
 def buckets(histogram: Histogram) -> list[tuple[str, int]]:
-    """Return it as metrics need it: the number of durations up to each bound, in seconds."""
+    """Return the number of durations up to each bound, in seconds, as metrics need it."""
     return [*zip(_BOUNDS, itertools.accumulate(histogram.counts), strict=True)]

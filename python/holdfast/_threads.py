@@ -22,7 +22,7 @@ class Ending:
     def __init__(
         self, core: _holdfast.Core, client: _holdfast.Client, owner: bytes, what: str
     ) -> None:
-        """Watch that owner, which is `what`."""
+        """Watch the owner, described by `what`."""
         self._core = core
         self.client = client
         # An open lock keeps the client's memory after its close.
@@ -31,18 +31,18 @@ class Ending:
         self._what = what
 
     def __del__(self) -> None:
-        """Find the owner's leftover holds. Its thread may be ending: another one does the rest."""
+        """Find the owner's leftover holds. Its thread may be ending: another thread warns."""
         try:
             name = self._core.hf_client_kept(self.client, self._owner)
             if name is not None:
                 what = self._what, name, self._owner
                 threading.Thread(target=_warn, args=what, daemon=True).start()
         except (LockError, RuntimeError):
-            pass  # the client is closed, or the interpreter ends
+            pass  # the client is closed, or the interpreter is ending
 
 
 class Threads(threading.local):
-    """The value by which each thread that acquires is watched."""
+    """The value by which each acquiring thread is watched."""
 
     ending: Ending | None = None
     watched: _holdfast.Client | None = None

@@ -27,7 +27,7 @@ class Trouble:
 def troubler(
     on_trouble: Callable[[Trouble], object] | None,
 ) -> Callable[[Trouble], None]:
-    """Make the function that is called with each trouble: it calls the user's function."""
+    """Make the function that handles each trouble: it calls the user's function."""
 
     def tell(trouble: Trouble) -> None:
         try:
@@ -40,7 +40,7 @@ def troubler(
 
 
 def told(kind: int, status: int, holds: int, left_ms: int, message: str) -> Trouble:
-    """Make a Trouble of a completion, and log it."""
+    """Make a Trouble from a completion, and log it."""
     _log.warning("%s", message)
     if kind == _holdfast.HF_KIND_FAILOVER:
         return Trouble("failover", holds, None, message)

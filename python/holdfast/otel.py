@@ -2,15 +2,15 @@
 
     holdfast.otel.instrument()
 
-makes spans and metrics of everything, without a change of the program. `opentelemetry-instrument`
-does it by itself.
+makes spans and metrics of everything, without a change to the program. `opentelemetry-instrument`
+does so by itself.
 
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
 
 is for a program without instrument(), and makes a span "holdfast.wait" until the acquire ends, and
 then a span "holdfast.hold" until the release. Both have the attribute holdfast.lock, and the second
-has holdfast.fence too. They record the exceptions raised in them. The program's TracerProvider
+also has holdfast.fence. They record the exceptions raised in them. The program's TracerProvider
 decides where they go.
 
     holdfast.otel.observe(main=client)
@@ -181,12 +181,12 @@ _Read = Callable[[holdfast.Stats], Iterator[Observation]]
 def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfast.Client) -> None:
     """Make instruments of the clients' stats(), each client by a name; once for a provider.
 
-    Without a provider they are instruments of the global one. They are the
-    metrics of holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the
-    attributes client, lock, cause and outcome. OpenTelemetry cannot take a histogram that was
-    measured elsewhere: holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
-    holdfast.wait.bucket and holdfast.hold.bucket count the times up to the attribute `le`,
-    cumulative. Closed clients are left out.
+    Without a provider they are instruments of the global provider. They are the metrics of
+    holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the attributes client,
+    lock, cause and outcome. OpenTelemetry cannot take a histogram that was measured elsewhere:
+    holdfast.wait and holdfast.hold are the sums of the times, in seconds, and holdfast.wait.bucket
+    and holdfast.hold.bucket count the times up to the attribute `le`, cumulative. Closed clients
+    are left out.
     """
     _observe(provider, clients.items)
 

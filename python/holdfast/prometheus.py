@@ -64,8 +64,8 @@ class Collector(_Collector):
     """Client.stats() of one or more clients; docs/operations/metrics.md lists the metrics.
 
     The label `client` is each client's keyword here. The label `lock` is the name, if it is counted
-    separately, and else empty, so that a sum over all is the client's. Closed clients are left out.
-    Reading sends nothing.
+    separately, and otherwise empty, so that a sum over all is the client's. Closed clients are left
+    out. Reading sends nothing.
     """
 
     def __init__(self, **clients: holdfast.Client) -> None:

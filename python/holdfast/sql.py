@@ -63,26 +63,26 @@ _DRIVERS = {
 
 
 def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
-    """Refuse a transaction whose hold is over, and every later transaction of an earlier holder.
+    """Refuse a late holder's transaction, and from now on every transaction of an earlier holder.
 
         guard(cursor, "stock", hold.fence)
 
     cursor  A cursor of psycopg, psycopg2, PyMySQL, mysqlclient or sqlite3; or of Django's
             connection.cursor(). It must be in a transaction.
-    name    The guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of different
-            locks cannot be compared, so use each name under one lock only.
+    name    The guarded resource, usually the lock's name: 1 to 255 bytes in UTF-8. Fences of
+            different locks cannot be compared, so use each name under one lock only.
     fence   The hold's fence.
     table   The table of the fences, as in create_table().
 
     Call it first in the transaction, before anything is read: from then on until the transaction
-    ends, other callers with this name wait for it. Call it again with the same fence as often as
-    you like. One statement registers the fence and reads the last one.
+    ends, other callers with this name wait for it. You may call it again with the same fence. One
+    statement registers the fence and reads the last one.
 
-    Raises StaleFence if a holder with a greater fence has been here. Roll back then, and stop:
+    Raises StaleFence if a holder with a greater fence has registered it: roll back then, and stop:
     the lock is no longer yours. Raises RuntimeError outside a transaction, where the guard would
-    end before the write. At the isolation levels REPEATABLE READ and SERIALIZABLE, a database
-    may refuse one of two transactions that meet: run it again from its beginning, with the
-    guard, as for every transaction there.
+    end before the write. At the isolation levels REPEATABLE READ and SERIALIZABLE, a database may
+    refuse one of two transactions that meet: run it again from its beginning, with the guard, as
+    for every transaction there.
     """
     dialect, mark, connection = _driver(cursor)
     if inspect.iscoroutinefunction(cursor.execute):
@@ -140,7 +140,7 @@ def parameters(name: str, fence: int) -> tuple[tuple[str, int], tuple[str]]:
 
 
 def compare(name: str, fence: int, row: Any) -> None:
-    """Refuse a fence that is less than the last one."""
+    """Refuse a fence that is less than the last fence."""
     last = row["fence"] if isinstance(row, Mapping) else row[0]
     if last > fence:
         raise StaleFence(name, fence, last)
@@ -157,7 +157,7 @@ def refuse_autocommit(connection: Any) -> None:
 
 
 def _in_transaction(connection: Any) -> bool | None:
-    """Ask the driver; None: it does not say."""
+    """Ask the driver; return None if it does not know."""
     if hasattr(connection, "in_atomic_block"):  # Django
         return bool(connection.in_atomic_block or not connection.get_autocommit())
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
@@ -168,9 +168,9 @@ def _in_transaction(connection: Any) -> bool | None:
     within = getattr(connection, "in_transaction", None)  # sqlite3
     if isinstance(within, bool):
         return within
-    if hasattr(connection, "is_in_transaction"):  # asyncpg, by SQLAlchemy
+    if hasattr(connection, "is_in_transaction"):  # asyncpg, through SQLAlchemy
         return bool(connection.is_in_transaction())
-    if hasattr(connection, "get_autocommit"):  # mysqlclient, which knows no more
+    if hasattr(connection, "get_autocommit"):  # mysqlclient, which reports no more
         return not connection.get_autocommit()
     return None
 
@@ -178,7 +178,7 @@ def _in_transaction(connection: Any) -> bool | None:
 def _driver(cursor: Any) -> tuple[str, str, Any]:
     """Return the dialect, the mark of a parameter, and the connection."""
     django: Any = getattr(cursor, "db", None)
-    if getattr(django, "vendor", None) in _CHECKS:  # whose mark is the same for each database
+    if getattr(django, "vendor", None) in _CHECKS:  # the mark is the same for each of its databases
         return django.vendor, "%s", django
     for each in type(cursor).__mro__:
         known = _DRIVERS.get(each.__module__.partition(".")[0])

@@ -1,6 +1,6 @@
 """pytest's fixtures of Holdfast; pytest loads this module by its entry point.
 
-It is no part of the package holdfast, which would be imported by every run of pytest.
+It is not part of the package holdfast, which every run of pytest would then import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts that both redis-py interfaces share: the client beside redis-py's, and BaseLock."""
+"""The common parts of both redis-py interfaces: the client beside redis-py's, and BaseLock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .. import _log
 try:
     from redis.exceptions import AuthenticationError, LockError, LockNotOwnedError, ResponseError
     from redis.exceptions import ConnectionError as ConnectError
-except ImportError:  # the client is a fork's
+except ImportError:  # a fork of redis-py
     from holdfast import (  # type: ignore[assignment]
         AuthenticationError,
         ConnectError,
@@ -56,7 +56,7 @@ def _pool(redis: Any) -> Any:
 
 
 def known(redis: Any) -> holdfast.Client | None:
-    """Return connect()'s client if it is open already. Sends nothing."""
+    """Return the client of connect() if it is already open. Sends nothing."""
     return _clients.get(_pool(redis))
 
 
@@ -73,7 +73,7 @@ def connect(redis: Any) -> holdfast.Client:
     if pool not in _clients:
         opened = _open(pool)
         if _clients.setdefault(pool, opened) is opened:
-            # This releases nothing: a pool may go while a caller still relies on a lock.
+            # This releases nothing: a pool may be collected while a caller still relies on a lock.
             weakref.finalize(pool, opened._abandon)
         else:  # another thread was first
             opened.close()
@@ -143,7 +143,7 @@ _NOT_KEPT = {
 
 
 def _tls(settings: dict[str, Any]) -> dict[str, object]:
-    """Return the same settings as URL options; every check that redis-py makes stays."""
+    """Return the same settings as URL options; all checks of redis-py are kept."""
     for name, why in _NOT_KEPT.items():
         if settings.get(name):
             raise holdfast.UnsupportedError(f"{name} is not supported: {why}")
@@ -216,9 +216,9 @@ class BaseLock(Generic[AnyHold]):
         name              The key, encoded by that client's encoder.
         timeout           Seconds after which a hold ends; None: renewed until released.
         sleep             Not used.
-        blocking          Does acquire() wait by default?
-        blocking_timeout  For how many seconds; None: without limit.
-        thread_local      May a thread release only the hold that it acquired itself?
+        blocking          Whether acquire() waits by default.
+        blocking_timeout  How many seconds; None: without limit.
+        thread_local      Whether a thread may release only holds that it acquired itself.
         raise_on_release_error  Leaving a `with` block raises if the lock was lost; False: it
                           logs a warning.
         """
@@ -235,7 +235,7 @@ class BaseLock(Generic[AnyHold]):
     def _arguments(self) -> tuple[bytes, holdfast.LockOptions]:
         """Return the name, and the options."""
         name = self.redis.get_encoder().encode(self.name)
-        # Every acquire has a new owner, as each of redis-py's has a new token.
+        # Every acquire has a new owner, as each acquire of redis-py has a new token.
         if not self.timeout:
             return name, holdfast.LockOptions(reentrant=False)
         return name, holdfast.LockOptions(lease=self.timeout, renew=False, reentrant=False)

@@ -3,11 +3,11 @@
 lock = redis.lock("stock", timeout=10, lock_class=holdfast.compat.redis.Lock)
 
 The lock connects as the redis.Redis client does, over TCP, TLS, a unix socket or Sentinel: each
-connection pool gets one holdfast.Client, opened at the first use with the pool's address, user,
-password, certificates and timeouts. Forks of redis-py work too if they kept its attributes. For
+connection pool gets one holdfast.Client, opened on first use with the pool's address, user,
+password, certificates and timeouts. Forks of redis-py work, too, if they kept its attributes. For
 redis.asyncio there is holdfast.compat.redis_asyncio.
 
-The same as in redis-py: the constructor, methods, answers, exceptions and the key's name. This
+The constructor, methods, answers, exceptions and the key's name are the same as in redis-py. This
 lock excludes processes that still use redis-py's Lock on the same key, and they exclude it.
 
 The differences:
@@ -20,8 +20,8 @@ The differences:
   permits nothing: `lock.local.token` is gone. With thread_local=False another thread can release;
   another process cannot.
 - Without a `timeout` the lock is renewed every few seconds until it is released. It ends with its
-  process, or with the Lock object (which warns, with ResourceWarning), where redis-py's would
-  stand for ever.
+  process, or with the Lock object (which warns, with ResourceWarning), where redis-py's lock would
+  never end.
 - A `timeout` is from 0.01 seconds to ten years, and extend() does not shorten.
 - There is no register_scripts(), do_acquire() or other internal method to override.
 - The first use raises UnsupportedError, with its remedy, for: Redis Cluster; a replica
@@ -50,7 +50,7 @@ class Lock(BaseLock[holdfast.Hold]):
 
     def _lock(self) -> holdfast.Lock:
         lock = connect(self.redis).lock(*self._arguments())
-        # As redis-py's lock does, which stops the loop, and excludes its tasks.
+        # As redis-py's lock, which blocks the loop, and excludes its tasks.
         lock._in_loops = True
         return lock
 
@@ -69,7 +69,7 @@ class Lock(BaseLock[holdfast.Hold]):
         token             The holder's name; an acquire with the same token still has to wait.
 
         Raises redis-py's ConnectionError and ResponseError. If the cause of a ConnectionError is
-        LockUnknown, the lock may be held without any caller knowing it, until its lease ends.
+        LockUnknown, the lock may be held, unknown to any caller, until its lease ends.
         """
         seconds, owner = self._patience(blocking, blocking_timeout, token)
         with self._asking():
@@ -87,7 +87,7 @@ class Lock(BaseLock[holdfast.Hold]):
             hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Make the lock last that many seconds longer, or with replace_ttl that many from now."""
+        """Make the lock last additional_time longer; with replace_ttl, additional_time from now."""
         hold = self._extensible("extend")
         with self._asking("Cannot extend a lock that's no longer owned"):
             hold.extend(additional_time, bool(replace_ttl))

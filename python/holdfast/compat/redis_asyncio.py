@@ -1,11 +1,11 @@
-"""redis.asyncio's Lock, on Holdfast, as holdfast.compat.redis has redis-py's.
+"""redis.asyncio's Lock, on Holdfast, as holdfast.compat.redis is for redis-py's.
 
 lock = redis.lock("stock", timeout=10, lock_class=holdfast.compat.redis_asyncio.Lock)
 
 The constructor, coroutines and exceptions are those of redis.asyncio.lock.Lock; the differences
-that holdfast.compat.redis lists apply here too. Any number of tasks wait on one thread. A task that
-is cancelled while it waits holds nothing. A release() that is cancelled goes on by itself: do not
-call it again.
+that holdfast.compat.redis lists apply here, too. Any number of tasks wait on one thread. A task
+that is cancelled while it waits holds nothing. A release() that is cancelled goes on by itself: do
+not call it again.
 
 A redis.asyncio client and a redis.Redis client have a holdfast.Client each. One of the event loop's
 threads opens it.
@@ -54,7 +54,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         token             The holder's name; an acquire with the same token still has to wait.
 
         Raises redis-py's ConnectionError and ResponseError. If the cause of a ConnectionError is
-        LockUnknown, the lock may be held without any caller knowing it, until its lease ends.
+        LockUnknown, the lock may be held, unknown to any caller, until its lease ends.
         """
         seconds, owner = self._patience(blocking, blocking_timeout, token)
         with self._asking():
@@ -72,7 +72,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
             await hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
-        """Make the lock last that many seconds longer, or with replace_ttl that many from now."""
+        """Make the lock last additional_time longer; with replace_ttl, additional_time from now."""
         hold = self._extensible("extend")
         return self._extend(hold, additional_time, bool(replace_ttl), "extend")
 

@@ -1,1 +1,1 @@
-"""Holdfast at home in web frameworks and job queues: a thin module for each."""
+"""Holdfast in web frameworks and job queues: a thin module for each."""

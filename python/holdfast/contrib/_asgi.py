@@ -1,4 +1,4 @@
-"""A wait that ends when the client of the request hangs up: servers of ASGI do not cancel it."""
+"""A wait that ends when the client of the request hangs up: ASGI servers do not cancel it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Connected:
     """
 
     def __init__(self, receive: Receive) -> None:
-        """Make it for the receive() of a request."""
+        """Take the receive() of a request."""
         self._receive = receive
         self._messages: list[Message] = []
         self._size = 0
         self._gone = False
 
     async def receive(self) -> Message:
-        """Return the next message, also those that came during the block."""
+        """Return the next message, including those that arrived during the block."""
         return self._messages.pop(0) if self._messages else await self._receive()
 
     async def _listen(self, task: asyncio.Task[object]) -> None:
@@ -52,7 +52,7 @@ class Connected:
                 return
 
     async def __aenter__(self) -> Self:
-        """Listen."""
+        """Begin to listen."""
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -78,5 +78,5 @@ class Connected:
 
 
 def seconds_left(seconds: float | None) -> float | None:
-    """Return the timeout of a request's deadline, which may have passed: never without end."""
+    """Return the timeout for a request's deadline, which may have passed: never unlimited then."""
     return None if seconds is None else max(0.0, seconds)

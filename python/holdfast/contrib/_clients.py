@@ -1,4 +1,4 @@
-"""A client for each process, made when it is first needed."""
+"""A client for each process, made on first use."""
 
 from __future__ import annotations
 

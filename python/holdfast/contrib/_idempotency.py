@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of HTTP."""
+    """An HTTP answer."""
 
     status: int
     body: bytes
@@ -59,7 +59,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def kept(self) -> dict[str, Any]:
-        """Return the form that is kept: JSON that people can write too, to settle a request."""
+        """Return the form that is kept: JSON, which people can also write, to settle a request."""
         made: dict[str, Any] = {"status": self.status, "content_type": self.content_type}
         try:
             return {**made, "text": self.body.decode()}
@@ -101,8 +101,8 @@ class Idempotency(Generic[Request]):
     ) -> Asked | Answer | None:
         """Return the call that a request asks for; None if it has no key and needs none.
 
-        given   The values of its headers Idempotency-Key.
-        target  Its path and query.
+        given   The values of the request's headers Idempotency-Key.
+        target  The request's path and query.
         """
         if not given:
             if not self.required:
@@ -129,7 +129,7 @@ class Idempotency(Generic[Request]):
                     f"scope= of {self._prefix!r} gave None: two users' keys could meet; raise an"
                     " error, or give what all such requests may share"
                 )
-            # Without a colon: no user's scope and key can look like another's.
+            # Without a colon: no scope and key of one user can look like those of another.
             parts.append(holdfast.quote(str(whose)).replace(":", "%3A"))
         parts.append(holdfast.quote(key))
         args = {
@@ -152,7 +152,7 @@ class Idempotency(Generic[Request]):
         }
 
     def refused(self, asked: Asked, failed: holdfast.LockError) -> Answer:
-        """Answer a request that may not run."""
+        """Answer a request that must not run."""
         if isinstance(failed, holdfast.OutcomeUnknown):
             return problem(
                 409,
@@ -213,7 +213,7 @@ def problem(
 
 
 def replayed(outcome: Any) -> Answer:
-    """Return the answer that is kept."""
+    """Return the kept answer."""
     try:
         found = outcome.result
         text = found.get("text")
@@ -233,7 +233,7 @@ def replayed(outcome: Any) -> Answer:
 
 
 def ending(answer: Answer | None) -> tuple[str, Any]:
-    """Return the end of a turn after that answer, None if streamed: a method, its argument."""
+    """Return the end of a turn after an answer, None if streamed: a method and its argument."""
     if answer is None:
         return "unknown", "the answer was streamed, and cannot be kept"
     if answer.status >= 500:
@@ -242,5 +242,5 @@ def ending(answer: Answer | None) -> tuple[str, Any]:
 
 
 def not_kept(asked: Asked, failed: holdfast.LockError) -> None:
-    """Log that other callers cannot get the answer. The first caller gets it all the same."""
+    """Log that other callers cannot get the answer, which the first caller still gets."""
     _log.error("the answer to %r is not kept: %s", asked.name, failed)

@@ -20,7 +20,7 @@ Seconds = float | timedelta | None
 
 _LONGEST = _holdfast.HF_LEASE_MAX / 1000
 
-# Nothing was done, and a later try may do better.
+# Nothing was done, and a later try may succeed.
 LATER = (
     holdfast.LockTimeout,
     holdfast.ConnectError,
@@ -30,7 +30,7 @@ LATER = (
 
 
 def alone(options: holdfast.LockOptions) -> holdfast.LockOptions:
-    """Return the options with which every call is an owner of its own."""
+    """Return the options with which every call is its own owner."""
     return dataclasses.replace(options, reentrant=False)
 
 
@@ -57,9 +57,9 @@ class Section:
     def entered(
         self, client: holdfast.Client, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Iterator[holdfast.Hold | None]:
-        """Hold the lock of such a call; None: the work of this period is done.
+        """Hold the lock for a call with these arguments; None: the work of this period is done.
 
-        Raises LockTimeout while others have it.
+        Raises LockTimeout while another owner has the lock.
         """
         name = self.named(args, kwargs)
         if self.period is None:
@@ -72,9 +72,9 @@ class Section:
 
 
 # A period's lock alone does not show whether it is kept, or held by a run, which may fail. So a run
-# also holds the lock NAME:run, and each job takes that first: refused there, it waits or is tried
-# again; refused only by the period's lock, it is done. A process that dies leaves NAME:run for
-# longer.
+# also holds the lock NAME:run, and each job takes that lock first: a job refused there waits or is
+# tried again; a job refused only by the period's lock is done. A process that dies leaves NAME:run
+# held for longer.
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ def run(
                 raise
             yield hold
     finally:
-        with contextlib.suppress(holdfast.LockError):  # it ends with its lease
+        with contextlib.suppress(holdfast.LockError):  # the lock ends with its lease
             guard.release()
 
 
@@ -136,7 +136,7 @@ async def arun(
 
 
 def _ghost(options: holdfast.LockOptions) -> float:
-    """Return how long a lock may be held without its holder knowing it: no work is done then."""
+    """Return how long a lock may be held, unknown to its holder: no work is done then."""
     return min(lease(options), _LONGEST)
 
 
@@ -150,7 +150,7 @@ def _guarding(options: holdfast.LockOptions) -> holdfast.LockOptions:
 
 
 def lease(options: holdfast.LockOptions) -> float:
-    """Return the seconds after which the lock of a dead process is free; infinite: never."""
+    """Return the seconds until the lock of a dead process becomes free; infinite: never."""
     if isinstance(options.lease, EllipsisType):
         return _holdfast.HF_LEASE_DEFAULT / 1000
     return float("inf") if options.lease is None else number("lease", options.lease)

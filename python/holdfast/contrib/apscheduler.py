@@ -40,17 +40,17 @@ def once_per(
     options: holdfast.LockOptions | None = None,
     **changes: Unpack[LockChanges],
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Any]]:
-    """Decorate a job, a function or a coroutine function, so that one of all schedulers runs it.
+    """Decorate a job, a function or a coroutine function, so that only one scheduler runs it.
 
     name     The lock's name; str.format() fills in the job's arguments, through holdfast.quote().
-    period   Seconds, counted from the start of a run, for which no other call runs it: a little
-             less than the schedule's interval.
+    period   Seconds, counted from the start of a run, during which no other call runs the job: a
+             little less than the schedule's interval.
     timeout  Seconds to wait for another host's run; None or -1 waits until it ends.
     options  As for Client.lock(), but never reentrant.
 
-    A call returns None if another call has done the work; it runs the job if that call failed,
-    or twice the lease after its process died. Raises LockTimeout if the other call still runs after
-    the timeout, and otherwise as Client.once_per(). A run holds the lock NAME:run, too, for which
+    A call returns None if another call has done the work; it runs the job if that call failed, or
+    twice the lease after its process died. Raises LockTimeout if the other call still runs after
+    the timeout, and otherwise as Client.once_per(). A run also holds the lock NAME:run, for which
     the other calls wait.
     """
     check(name, timeout, "once_per")

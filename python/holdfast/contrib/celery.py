@@ -11,7 +11,7 @@
     def nightly(): ...
 
 The setting `holdfast_options` has the other arguments of holdfast.connect(). Each process of a
-worker has a client of its own, which connects at its first use.
+worker has its own client, which connects on first use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ._jobs import LATER, Section, lease
 
 __all__ = ["LockedTask", "get_client"]
 
-_TRIES = "holdfast_tries"  # the message's header that counts how often a task came back
+_TRIES = "holdfast_tries"  # the message's header that counts how often a task was sent back
 
 _clients: dict[Celery, holdfast.Client] = {}
 _holds: ContextVar[Mapping[str, holdfast.Hold]] = ContextVar("_holds")  # of tasks, by name
@@ -75,7 +75,7 @@ def _connect(app: Celery) -> holdfast.Client:
 
 @worker_process_shutdown.connect
 def _close(**_: object) -> None:
-    """Release what tasks left behind: a process of the pool ends without Python's atexit."""
+    """Release the holds that tasks left behind: a pool's process ends without Python's atexit."""
     for client in list(_clients.values()):
         client.close()
 
@@ -83,8 +83,8 @@ def _close(**_: object) -> None:
 class LockedTask(Task):
     """A task with the options `lock`, `once_per`, `once`: `base=` of a task, `task_cls` of an app.
 
-    A task without them is an ordinary task. If the lock cannot be acquired, the task goes back to
-    the broker, and is tried again; this does not count as one of its retries.
+    A task without them is an ordinary task. If the lock cannot be acquired, the task is sent back
+    to the broker, and tried again; this does not count as one of its retries.
     """
 
     lock: str | None = None
@@ -146,7 +146,7 @@ class LockedTask(Task):
 
     @property
     def client(self) -> holdfast.Client:
-        """The client: the client of the app's settings, unless a subclass has another."""
+        """The client: of the app's settings, unless a subclass has another."""
         return get_client(self.app)
 
     @property
@@ -171,7 +171,7 @@ class LockedTask(Task):
             if hold is None:
                 _log.info("%s[%s] is left out: its work is done", self.name, self.request.id)
                 return None
-            (self.request.headers or {}).pop(_TRIES, None)  # a retry of the task counts anew
+            (self.request.headers or {}).pop(_TRIES, None)  # a retry of the task counts from zero
             block.callback(_holds.reset, _holds.set({**_holds.get({}), self.name: hold}))
             return super().__call__(*args, **kwargs)
 
@@ -199,7 +199,7 @@ class LockedTask(Task):
             return result
 
     def _refused(self, failed: holdfast.LockError) -> None:
-        """End the task, or send it to be tried again."""
+        """End the task, or send it back to be tried again."""
         request = self.request
         if request.called_directly or request.is_eager or self.name in _holds.get({}):
             raise failed  # there is no message to deliver again

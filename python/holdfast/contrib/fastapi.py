@@ -5,7 +5,7 @@
     @app.post("/items/{item}/reports")
     async def report(item: int, hold: Annotated[AsyncHold, Locked("report:{item}")]): ...
 
-A request that finds the lock held is answered with 409.
+A request that finds the lock held gets the answer 409.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def lifespan(
 
         app = FastAPI(lifespan=lifespan("redis://localhost"))
 
-    url      As for holdfast.connect(), and the options too. Without lazy=False the application
-             can start while the server is down.
+    url      As for holdfast.connect(), as are the options. Without lazy=False the application can
+             start while the server is down.
 
     Inside a lifespan of your own:
 
@@ -71,7 +71,7 @@ def lifespan(
             async with lifespan("redis://localhost")(app):
                 yield
 
-    The client is app.state.holdfast; get_client() gives it to a route.
+    The client is app.state.holdfast; get_client() returns it to a route.
     """
     given = {"lazy": True, **options}
 
@@ -109,7 +109,7 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     tell_owner: bool = True,
     **changes: Unpack[LockChanges],
 ) -> Any:
-    """Make a dependency that holds a lock while the route runs, and gives the AsyncHold.
+    """Make a dependency that holds a lock while the route runs, and returns the AsyncHold.
 
         @app.post("/items/{item}/reports")
         async def report(item: int, hold: Annotated[AsyncHold, Locked("report:{item}")]): ...
@@ -120,15 +120,15 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     name            The lock's name; str.format() fills in the path's parameters, as the route's
                     function gets them, through holdfast.quote().
     timeout         Seconds; 0 tries once; None or -1 waits without limit. Or a function of the
-                    request that gives them, for its deadline: below 0, that has passed.
+                    request that returns them, for its deadline: below 0, the deadline has passed.
     options         As for Client.lock().
-    shared          Hold it shared(). None: if there are permits.
+    shared          Hold it shared(). None: shared if there are permits.
     cancel_on_lost  Cancel a coroutine function when the lock is lost, as in AsyncLock.hold().
     retry_after     Seconds for the header Retry-After.
-    tell_owner      Name the holder of the lock in the answer. A default owner has the names of the
-                    host and the client.
+    tell_owner      Name the holder of the lock in the answer. A default owner contains the names of
+                    the host and the client.
 
-    If others keep the lock, the answer is 409; if the lock cannot be acquired because of an
+    If other owners keep the lock, the answer is 409; if the lock cannot be acquired because of an
     outage, 503, with a line in the log. A client that hangs up while its request waits loses its
     place in the queue; the answer, which is not read, is 499. If the lock was lost while the route
     ran, the answer is 500, with a line in the log. The lock is released before the answer is sent.
@@ -179,14 +179,14 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
             raise HTTPException(500, told) from lost
 
     # As "function" it ends before the answer is sent: the answer can still become 500, and a
-    # client that has read it finds the lock free.
+    # client that has read the answer finds the lock free.
     return Depends(locked, scope="function")
 
 
 def _connected(
     connection: HTTPConnection, timeout: float | timedelta | None
 ) -> contextlib.AbstractAsyncContextManager[object]:
-    """Make the block in which a request waits, which a client that hangs up ends."""
+    """Make the block in which a request waits; it ends when the client hangs up."""
     if timeout == 0 or not isinstance(connection, Request):
         return contextlib.nullcontext()
     connected = Connected(connection.receive)
@@ -220,7 +220,7 @@ def _named(name: str, wanted: set[str], connection: HTTPConnection) -> str:
     for field in wanted:
         adapter = _adapter(connection.scope["endpoint"], field)
         if adapter is not None:
-            with contextlib.suppress(ValidationError):  # FastAPI is about to refuse it
+            with contextlib.suppress(ValidationError):  # FastAPI will refuse it
                 known[field] = adapter.validate_python(given[field])
     return filled(name, known)
 
@@ -279,23 +279,23 @@ def idempotent_route(
     prefix: str,
     **given: Unpack[Rules[Request]],
 ) -> type[APIRoute]:
-    """Make a class of routes that run once for each Idempotency-Key, at most.
+    """Make a class of routes that run at most once for each Idempotency-Key.
 
         payments = APIRouter(route_class=idempotent_route("pay", scope=user_of))
 
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
     scope        A function of the request that returns the owner of the key, such as the user's
                  id: two users may send the same key. It runs after the dependencies.
-    required     Answer 400 to a request without a key, as by default; else it runs as any other.
-    ttl          For how long an answer is kept: 24 hours.
+    required     By default, answer 400 to a request without a key; if False, run it like any other.
+    ttl          How long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.
     methods      The methods that take a key: POST and PATCH.
-    options      As for Client.lock(), which may be given by name too.
+    options      As for Client.lock(), which may also be given by name.
 
-    A repeated request gets the status, the body and the content type of the first one's answer,
-    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422
-    if it is another request. After an exception, or an answer of 5xx, the outcome is unknown: the
-    answer is 409 until it is settled. If the server of the lock is away, nothing runs: 503.
+    A repeated request gets the status, the body and the content type of the first request's answer,
+    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422 if it is
+    a different request. After an exception, or an answer of 5xx, the outcome is unknown: the answer
+    is 409 until it is settled. If the lock's server is down, nothing runs: 503.
 
     The API's description (OpenAPI) has the header and these answers.
 
@@ -314,7 +314,7 @@ def idempotent_route(
             if scope["method"] not in rules.methods:
                 await super().handle(scope, receive, send)
                 return
-            scope["extensions"] = {}  # no extension by which an answer is sent past send()
+            scope["extensions"] = {}  # no extension through which an answer is sent past send()
             async with contextlib.AsyncExitStack() as block:
                 first = _First(rules, block, scope, receive, send)
                 if first.keys:
@@ -375,13 +375,13 @@ class _First:
         self.keys = [value.decode("latin-1") for value in named]
         self._request: list[Message] = []
         self._body = b""
-        self._cut = False  # the client hung up before its end
+        self._cut = False  # whether the client hung up before the end of the body
         self._answer: list[Message] = []
         self._turn: holdfast.AsyncTurn | None = None
         self._asked: Asked | None = None
 
     async def read(self) -> None:
-        """Read the body, which the route gets after that."""
+        """Read the body, which the route gets afterwards."""
         more = True
         while more:
             message = await self._receive()
@@ -394,7 +394,7 @@ class _First:
         return self._request.pop(0) if self._request else await self._receive()
 
     async def begin(self) -> Answer | None:
-        """Get the turn; or the answer, if the route is not to run."""
+        """Get the turn; or the answer, if the route must not run."""
         if self._cut:
             title = "The client hung up before the end of its request"
             return problem(499, "cut-off", title, "The request was not run. Repeat it.")
@@ -450,7 +450,7 @@ _first: ContextVar[_First | None] = ContextVar("holdfast_first", default=None)
 
 
 async def _client_of(request: Request) -> holdfast.Client:
-    """Return the client, or what a test has put in its place."""
+    """Return the client, or a test's replacement."""
     get = request.app.dependency_overrides.get(get_client, get_client)
     found = get(request) if inspect.signature(get).parameters else get()
     client: holdfast.Client = await found if inspect.isawaitable(found) else found

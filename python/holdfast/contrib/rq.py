@@ -6,8 +6,8 @@
     def rebuild(report):
         write(holdfast.contrib.rq.get_current_hold().fence)
 
-The client may be made before RQ's worker forks: each job's process has connections of its own. A
-job that is tried again needs RQ's scheduler: `rq worker --with-scheduler`.
+The client may be made before RQ's worker forks: each job's process has its own connections. A job
+that is tried again needs RQ's scheduler: `rq worker --with-scheduler`.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def locked(
 
     name         The lock's name; str.format() fills in the job's arguments, through
                  holdfast.quote().
-    timeout      Seconds for which the job waits for the lock, before it is tried again.
-    options      As for Client.lock(). With permits, that many jobs run at once.
-    once_per     Seconds, counted from the start of a run, for which no other job of that name
-                 runs: it ends with the result None. A job that starts while another runs
-                 is tried again, until the other has done its work or failed.
+    timeout      How many seconds the job waits for the lock, before it is tried again.
+    options      As for Client.lock(). With permits, up to `permits` jobs run at once.
+    once_per     Seconds, counted from the start of a run, during which no other job of that name
+                 runs: it ends with the result None. A job that starts while another runs is tried
+                 again, until the other has done its work or failed.
     interval     Whole seconds until a job that did not get the lock is tried again.
     max_retries  How often it is tried again, before RQ reports it as failed. These tries do not
                  count as retries of enqueue(retry=Retry(...)).
 
-    With @job(...) of RQ, that is the outer decorator. A call outside a worker is not tried
-    again: it raises LockTimeout, or another exception of Lock.hold(). Coroutine functions work too.
+    With @job(...) of RQ, @job is the outer decorator. A call outside a worker is not tried again:
+    it raises LockTimeout, or another exception of Lock.hold(). Coroutine functions work, too.
     """
     whole("interval", interval, 1, 2**31 - 1)
     whole("max_retries", max_retries, 1, 2**31 - 1)
@@ -99,7 +99,7 @@ def locked(
                     return None
                 block.callback(_current.reset, _current.set(hold))
                 result: Any = function(*args, **kwargs)
-                # RQ would run it after the release.
+                # RQ would run the coroutine after the release.
                 return asyncio.run(result) if inspect.iscoroutine(result) else result
 
         return job
@@ -110,11 +110,11 @@ def locked(
 def _refused(
     section: Section, function: Callable[..., object], failed: holdfast.LockError, again: Retry
 ) -> Retry | None:
-    """Return the answer of a job that could not get the lock."""
+    """Return the result of a job that could not get the lock."""
     job = get_current_job()
     called = (job.func_name or "" if job else "").rpartition(".")[2]
     if job is None or called != function.__name__:
-        raise failed  # RQ does not see what this call returns
+        raise failed  # RQ does not see the result of this call
     over = (job.number_of_retries or 0) >= again.max
     if over and section.period is not None and isinstance(failed, holdfast.LockTimeout):
         return None  # a job that runs for that long is alive: no other worker needs to take over

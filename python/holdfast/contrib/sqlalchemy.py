@@ -67,22 +67,22 @@ def _check_fence(mapper: Mapper[Any], connection: Connection, target: Fenced) ->
 
 
 def guard(session: Session | Connection, name: str, fence: int, table: str = sql.TABLE) -> None:
-    """Refuse a transaction whose hold is over, as holdfast.sql.guard() does.
+    """Refuse a late holder's transaction, as holdfast.sql.guard() does.
 
         guard(session, "stock", hold.fence)
         await session.run_sync(guard, "stock", hold.fence)
 
     session  A Session or a Connection, on PostgreSQL, MySQL, MariaDB or SQLite, with any driver;
              an AsyncSession or AsyncConnection by its run_sync().
-    name     The guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8.
+    name     The guarded resource, usually the lock's name: 1 to 255 bytes in UTF-8.
     fence    The hold's fence.
     table    The table of the fences, as in create_table().
 
-    Call it first in the transaction, before anything is read. Raises StaleFence if a holder with
-    a greater fence has been here.
+    Call it first in the transaction, before anything is read. Raises StaleFence if a holder with a
+    greater fence has registered it.
     """
     check = _check(session, table)
-    sql.parameters(name, fence)  # which refuses wrong arguments
+    sql.parameters(name, fence)  # refuses wrong arguments
     result = session.execute(text(check.register), {"name": name, "fence": fence})
     connection = session if isinstance(session, Connection) else session.connection()
     sql.refuse_autocommit(connection.connection.driver_connection)
@@ -96,7 +96,7 @@ def create_table(session: Session | Connection, table: str = sql.TABLE) -> None:
 
         create_table(op.get_bind())
 
-    That is for a migration of Alembic.
+    This form is for a migration of Alembic.
     """
     session.execute(text(_check(session, table).create))
 

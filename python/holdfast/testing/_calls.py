@@ -1,4 +1,4 @@
-"""What a memory server knows of calls that are made once."""
+"""A memory server's records of calls that are made once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _RETRY_LIFE = 86_400_000
 
 
 class Asked(NamedTuple):
-    """How a caller wants the call: at most once, and the fingerprint of its arguments."""
+    """A caller's terms: whether at most once, and the fingerprint of the arguments."""
 
     most: bool
     print: bytes | None
 
     def agrees(self, other: Asked) -> bool:
-        """Return whether they may be of one call."""
+        """Return whether both may be for the same call."""
         return self.print is None or other.print is None or self.print == other.print
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one call."""
+    """The record of one call."""
 
     state: int
     asked: Asked
@@ -39,7 +39,7 @@ class Record:
     note: bytes
     result: bytes
     until: float
-    lasts: float = math.inf  # an unknown outcome, from when a caller learns of it
+    lasts: float = math.inf  # ms of an unknown outcome, from when a caller learns of it
 
     def status(self, asked: Asked, name: str) -> tuple[int, str]:
         """Return the answer for a caller."""
@@ -75,7 +75,7 @@ class Records:
     """The records of a server, by name; times are milliseconds of its clock."""
 
     def __init__(self, runs: Callable[[bytes, int], bool]) -> None:
-        """Begin with none; runs() says whether a name is held exclusively with that fence."""
+        """Begin empty; runs() returns whether a name is held exclusively with a fence."""
         self._runs = runs
         self._known: dict[bytes, Record] = {}
 
@@ -92,7 +92,7 @@ class Records:
         return record.state == BEGUN and self._runs(name, record.fence)
 
     def outcome(self, name: bytes, now: float) -> Record | None:
-        """Return the record if callers are told of it, and do not call."""
+        """Return the record if callers get it, and do not make the call."""
         found = self.get(name, now)
         if found is None or found.state == RETRY or self.runs(name, found):
             return None
@@ -102,15 +102,15 @@ class Records:
         return found
 
     def put(self, name: bytes, record: Record) -> None:
-        """Write it."""
+        """Write a record."""
         self._known[name] = record
 
     def drop(self, name: bytes) -> None:
-        """Forget it."""
+        """Forget a record."""
         self._known.pop(name, None)
 
     def begin(self, name: bytes, mine: Record, now: float) -> Record | None:
-        """Write that a call begins; or give the record that forbids it."""
+        """Record that a call begins, or return the record that forbids it."""
         found = self.get(name, now)
         if found is not None and found.id != mine.id:
             again = found.state == RETRY and found.asked.agrees(mine.asked)
@@ -120,7 +120,7 @@ class Records:
         return None
 
     def end(self, name: bytes, mine: Record, live: bool, now: float) -> bool | None:
-        """Write how a call ended: True: kept; False: it is settled; None: there was no record."""
+        """Record how a call ended. True: kept; False: it is settled; None: there was no record."""
         found = self.get(name, now)
         own = found is not None and (found.id, found.fence) == (mine.id, mine.fence)
         if found is not None and own:
@@ -142,7 +142,7 @@ class Records:
         return False if found is not None else None
 
     def settle(self, name: bytes, said: Record, force: bool, now: float) -> tuple[int, str]:
-        """Write what a caller says of a call whose fence is that; a status, and why."""
+        """Settle a call with the given fence; return a status and the reason."""
         found, verb = self.get(name, now), said.state
         if found is None or found.fence != said.fence:
             return _holdfast.HF_ENOTHELD, "has no record of a call with that fence"
@@ -161,13 +161,13 @@ class Records:
         return _holdfast.HF_OK, ""
 
     def stays(self, name: bytes, now: float) -> float:
-        """Return for how long a result stays; 0 if there is none."""
+        """Return how long a result is kept; 0 if there is none."""
         found = self.get(name, now)
         return found.until - now if found is not None and found.state in KEPT else 0
 
 
 def told(record: Record | None, runs: bool, now: float) -> _holdfast.OnceInfo:
-    """Return it as hf_once_outcome() does."""
+    """Return a record in the form of hf_once_outcome()."""
     if record is None:
         return _holdfast.HF_ONCE_NONE, 0, 0, 0, 0, 0, 0, b"", b""
     left = min(record.until - now, record.lasts if record.state == BEGUN else math.inf)

@@ -56,7 +56,7 @@ def _invalid(message: str) -> Exception:
 
 
 def hf_client_open(space: Space, options: Any) -> Client:
-    """Open a client of that server."""
+    """Open a client of the server."""
     space.check_process()
     with space:
         space.check_reachable()
@@ -69,7 +69,7 @@ def hf_client_warning(client: Client) -> str:
 
 
 def hf_client_ping(client: Client) -> None:
-    """Look whether the server can be reached."""
+    """Check that the server can be reached."""
     client.check()
     with client.space:
         client.space.check_reachable()
@@ -78,7 +78,7 @@ def hf_client_ping(client: Client) -> None:
 def hf_client_survey(
     client: Client, server: int, name: bytes | None
 ) -> list[tuple[int, str, str, str]]:
-    """Find nothing: memory has no settings."""
+    """Return no findings: memory has no settings."""
     hf_client_ping(client)
     return []
 
@@ -88,21 +88,21 @@ def hf_client_set_interrupt(client: Client) -> None:
 
 
 def hf_client_close(client: Client) -> None:
-    """Close it, and release its holds."""
+    """Close a client, and release its holds."""
     if os.getpid() == client.pid:
         with client.space:
             client.close(release=True)
 
 
 def hf_client_stop(client: Client) -> None:
-    """End its waits, and refuse calls; it keeps its holds."""
+    """End a client's waits, and refuse calls; it keeps its holds."""
     if os.getpid() == client.pid:
         with client.space:
             client.stop()
 
 
 def hf_client_abandon(client: Client) -> None:
-    """Close it, and release nothing."""
+    """Close a client, and release nothing."""
     if os.getpid() == client.pid:
         with client.space:
             client.close(release=False)
@@ -118,7 +118,7 @@ def hf_client_stats(client: Client, stats: Any) -> None:
 
 
 def hf_client_name_stats(client: Client, index: int, stats: Any) -> bytes:
-    """Fill in the counts of a name, and answer that."""
+    """Fill in the counts of a name, and return the name."""
     client.check()
     with client.space:
         named = [(b"", client.counting.rest), *client.counting.named.items()]
@@ -136,12 +136,12 @@ def _tell(client: Client, stats: Any, tallies: list[Tally]) -> None:
 
 
 def hf_client_owner(client: Client, kind: str, serial: int) -> bytes:
-    """Return the owner that stands for a thread or a task."""
+    """Return the owner that represents a thread or a task."""
     return client.owner(kind, serial)
 
 
 def hf_client_kept(client: Client, owner: bytes) -> bytes | None:
-    """Return the name of a lock of which that owner left a hold."""
+    """Return the name of a lock of which the owner left a hold."""
     client.check()
     with client.space:
         for (name, who, _), holds in client.kept.items():
@@ -258,7 +258,7 @@ def _lasting(milliseconds: int) -> float:
 def _acquire(
     lock: Lock, owner: bytes | None, options: object, by_thread: bool, op: int
 ) -> Callable[..., Waiter]:
-    """Prepare an acquire, which takes the milliseconds, and what is called at its end."""
+    """Prepare an acquire, which takes its timeout, and the function to call at its end."""
     _check_owner(owner)
     lock.client.check()
     lock.client.space.check_reachable()
@@ -297,7 +297,7 @@ def _note(lock: Lock, owner: bytes, options: object) -> bytes:
 def _asker(
     lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, op: int
 ) -> Waiter:
-    """Wait for the turn to call, or an outcome; each such call is its own owner."""
+    """Wait for the turn to call, or for an outcome; each such caller is its own owner."""
     lock.client.space.check_reachable()
     owner = lock.client.own()
     holder = lock.name, owner, lock.shared
@@ -314,7 +314,7 @@ def _patience(timeout_ms: int) -> float:
 def hf_lock_acquire_as(
     lock: Lock, owner: bytes | None, timeout_ms: int, options: object, hold_out: list[Handle]
 ) -> None:
-    """Acquire it, and wait that long."""
+    """Acquire the lock, and wait at most timeout_ms."""
     lock.client.check()
     with lock.client.space:
         begin = _acquire(lock, owner, options, True, 0)
@@ -324,7 +324,7 @@ def hf_lock_acquire_as(
 def hf_lock_acquire_start(
     lock: Lock, owner: bytes | None, timeout_ms: int, options: object, op: int
 ) -> None:
-    """Start to acquire it: a completion follows."""
+    """Start to acquire the lock: a completion follows."""
     lock.client.check()
     with lock.client.space:
         lock.client.descriptor()
@@ -338,7 +338,7 @@ def hf_lock_acquire_all(
     options: list[object],
     holds_out: list[Handle],
 ) -> None:
-    """Acquire all of them or none, and wait that long."""
+    """Acquire all locks or none, and wait at most timeout_ms."""
     locks[0].client.check()
     with locks[0].client.space:
         holds_out += _group(locks, owner, timeout_ms, options, True, 0).wait()
@@ -347,7 +347,7 @@ def hf_lock_acquire_all(
 def hf_lock_acquire_all_start(
     locks: list[Lock], owner: bytes | None, timeout_ms: int, options: list[object], op: int
 ) -> None:
-    """Start to acquire all of them or none: completions follow."""
+    """Start to acquire all locks or none: completions follow."""
     locks[0].client.check()
     with locks[0].client.space:
         locks[0].client.descriptor()
@@ -396,7 +396,7 @@ def hf_lock_current_as(lock: Lock, owner: bytes | None, hold_out: list[Handle]) 
 
 
 def hf_lock_release_as(lock: Lock, owner: bytes | None) -> None:
-    """Release that hold."""
+    """Release the newest hold that the owner left with the client."""
     lock.client.check()
     _check_owner(owner)
     with lock.client.space:
@@ -428,7 +428,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     info.held_ms = math.floor(now - leader.since) if leader else 0
     info.result_ms = math.ceil(space.calls.stays(name, space.now))
     info.permits, info.per_ms = space.limits.get(name, (0, 0))
-    nested: dict[int, list[Grant]] = {}  # what nests has one fence
+    nested: dict[int, list[Grant]] = {}  # nested holds share a fence
     for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
         nested.setdefault(grant.fence, []).append(grant)
     mode = _holdfast.HF_SHARED if info.shared else _holdfast.HF_EXCLUSIVE
@@ -462,7 +462,7 @@ class Locks:
     """A walk over all locks."""
 
     def __init__(self, client: Client, pattern: bytes) -> None:
-        """Walk over those that are there now."""
+        """Walk over the locks that exist now."""
         self.client = client
         matches = re.compile(_regex(pattern), re.DOTALL).fullmatch
         with client.space:
@@ -474,7 +474,7 @@ class Locks:
 
 
 def _regex(pattern: bytes) -> bytes:
-    """Translate a pattern of Redis's."""
+    """Translate a pattern of Redis."""
     made, at = b"", 0
     while at < len(pattern):
         each = pattern[at : at + 1]
@@ -494,7 +494,7 @@ def _regex(pattern: bytes) -> bytes:
 
 
 def hf_locks_open(client: Client, pattern: bytes, options: object) -> Locks:
-    """Begin to walk."""
+    """Begin a walk."""
     client.check()
     if not 1 <= len(pattern) <= 4096:
         raise _invalid(f"the pattern has {len(pattern)} bytes: it takes 1 to 4096")
@@ -505,7 +505,7 @@ def hf_locks_open(client: Client, pattern: bytes, options: object) -> Locks:
 
 
 def hf_locks_next(locks: Locks, info: Any) -> View | None:
-    """Return the next one that is still there."""
+    """Return the next lock that still exists."""
     space = locks.client.space
     locks.client.check()
     with space:
@@ -519,7 +519,7 @@ def hf_locks_next(locks: Locks, info: Any) -> View | None:
 
 
 def hf_locks_progress(locks: Locks, progress: Any) -> None:
-    """Return how far it is."""
+    """Return the progress of a walk."""
     progress.locks = locks.told
     progress.keys = locks.keys
     progress.keys_seen = locks.keys - len(locks.names)
@@ -527,7 +527,7 @@ def hf_locks_progress(locks: Locks, progress: Any) -> None:
 
 
 def hf_lock_limit(lock: Lock, permits: int, per_ms: int) -> tuple[int, int]:
-    """Store how many permits the name has; those that wait by another number are refused."""
+    """Store the number of the name's permits; refuse waiters with another number."""
     space = lock.client.space
     lock.client.check()
     with space:
@@ -545,7 +545,7 @@ def hf_lock_limit(lock: Lock, permits: int, per_ms: int) -> tuple[int, int]:
 
 
 def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:
-    """Take the lock away; the holder finds out later."""
+    """Take the lock away; the holder notices later."""
     space = lock.client.space
     lock.client.check()
     if not 0 <= fence < 2**63:
@@ -625,9 +625,9 @@ def _lost(hold: Hold, how: str) -> Exception:
 
 
 def _explained(hold: Hold) -> Exception:
-    """Return why it is not held."""
+    """Return the exception for a hold that is not held."""
     try:
-        hold.client.check()  # was it the close that released it?
+        hold.client.check()  # whether the close released it
     except LockError as closed:
         return closed
     if hold.state == _holdfast.HF_STATE_LOST:
@@ -637,7 +637,7 @@ def _explained(hold: Hold) -> Exception:
 
 
 def _check_held(hold: Hold) -> None:
-    """Refuse if it is not held, as the server knows."""
+    """Refuse a hold that the server no longer has."""
     if not hold.stands():
         raise _explained(hold)
     hold.space.check_reachable()
@@ -753,39 +753,39 @@ def _ask(work: Callable[..., None], hold: Handle, *arguments: object) -> None:
 
 
 def hf_hold_release(hold: Handle) -> None:
-    """Release it."""
+    """Release the hold."""
     _ask(_leave, hold)
 
 
 def hf_hold_renew(hold: Handle) -> None:
-    """Make it last its whole lease again."""
+    """Make the hold last its whole lease again."""
     _ask(_renew, hold)
 
 
 def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
-    """Make it last longer, or exactly that long."""
+    """Make the hold last longer, or exactly duration_ms."""
     _ask(_extend, hold, duration_ms, flags)
 
 
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
-    """Leave it held for that long."""
+    """Leave the lock held for duration_ms."""
     _ask(_keep, hold, duration_ms)
 
 
 def hf_hold_keep_at_least(hold: Handle, duration_ms: int) -> None:
-    """Let a release keep the lock until that time after the acquire."""
+    """Make a release keep the lock until duration_ms after the acquire."""
     with hold.hold.space:
         hold.hold.keep_at_least(duration_ms)
 
 
 def hf_once_finish(hold: Handle, state: int, result: bytes, ttl_ms: int) -> None:
-    """Release it, and say how its call ended."""
+    """Release the hold, and report how its call ended."""
     _check_result(result)
     _ask(_finish, hold, state, result, ttl_ms)
 
 
 def hf_once_mark(hold: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
-    """Write that its call begins."""
+    """Record that the hold's call begins."""
     hold.hold.client.check()
     with hold.hold.space:
         return _mark(hold, unknown_ms, note)
@@ -845,18 +845,18 @@ def hf_once_settle(
 
 
 def hf_hold_result(hold: Handle) -> bytes | None:
-    """Return the result or the error of another."""
+    """Return the result or the error of another caller's call."""
     record = hold.hold.record
     return record.result if record is not None and record.state in KEPT else None
 
 
 def hf_hold_check(hold: Handle) -> None:
-    """Ask the server."""
+    """Ask the server whether the hold stands."""
     _ask(_check, hold)
 
 
 def hf_hold_hand_over(hold: Handle) -> bytes:
-    """Return a token, and hold it no more."""
+    """Return a token, and end the hold here."""
     hold.hold.client.check()
     with hold.hold.space:
         if not hold.hold.stands():
@@ -875,7 +875,7 @@ def hf_hold_number(hold: Handle) -> int:
 
 
 def hf_hold_remaining_ms(hold: Handle) -> int:
-    """Return how long it lasts."""
+    """Return how long the hold lasts."""
     if hf_hold_state(hold) != _holdfast.HF_STATE_HELD:
         return 0
     left = min(each.deadline for each in (hold.hold, *hold.hold.joined)) - hold.hold.space.now
@@ -883,12 +883,12 @@ def hf_hold_remaining_ms(hold: Handle) -> int:
 
 
 def hf_hold_votes(hold: Handle) -> tuple[int, int]:
-    """Return how many masters have it, and of how many."""
+    """Return the number of masters that have the hold, and of all masters."""
     return int(hf_hold_state(hold) == _holdfast.HF_STATE_HELD), 1
 
 
 def hf_hold_state(hold: Handle) -> int:
-    """Return whether it is held, lost or released."""
+    """Return whether the hold is held, lost or released."""
     if os.getpid() != hold.hold.client.pid:
         return _holdfast.HF_STATE_LOST
     with hold.hold.space:
@@ -896,7 +896,7 @@ def hf_hold_state(hold: Handle) -> int:
 
 
 def hf_hold_cause(hold: Handle) -> int:
-    """Return why it was lost."""
+    """Return why the hold was lost."""
     if os.getpid() != hold.hold.client.pid:
         return _holdfast.HF_CAUSE_NONE
     with hold.hold.space:
@@ -907,7 +907,7 @@ def hf_hold_cause(hold: Handle) -> int:
 
 
 def _started(handle: Handle, kind: int, op: int, work: Callable[[], None]) -> None:
-    """Do it now; the completion reports the result."""
+    """Do the work now; the completion reports the result."""
     hold = handle.hold
     hold.client.check()
     with hold.space:
@@ -932,32 +932,32 @@ def _outcome(work: Callable[[], None]) -> tuple[int, str, int]:
 
 
 def hf_hold_release_start(hold: Handle, op: int) -> None:
-    """Release it; a completion follows."""
+    """Release the hold; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _leave(hold))
 
 
 def hf_hold_renew_start(hold: Handle, op: int) -> None:
-    """Renew it; a completion follows."""
+    """Renew the hold; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _renew(hold))
 
 
 def hf_hold_extend_start(hold: Handle, duration_ms: int, flags: int, op: int) -> None:
-    """Extend it; a completion follows."""
+    """Extend the hold; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _extend(hold, duration_ms, flags))
 
 
 def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
-    """Leave it held for that long; a completion follows."""
+    """Leave the lock held for duration_ms; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _keep(hold, duration_ms))
 
 
 def hf_once_finish_start(hold: Handle, state: int, result: bytes, ttl_ms: int, op: int) -> None:
-    """Release it, and say how its call ended; a completion follows."""
+    """Release the hold, and report how its call ended; a completion follows."""
     _check_result(result)
     work = functools.partial(_finish, hold, state, result, ttl_ms)
     _started(hold, _holdfast.HF_KIND_RELEASE, op, work)
 
 
 def hf_hold_check_start(hold: Handle, op: int) -> None:
-    """Ask the server; a completion follows."""
+    """Ask the server whether the hold stands; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _check(hold))

@@ -1,4 +1,4 @@
-"""Several acquires in memory, of which all succeed or none."""
+"""Several acquires in memory: all succeed, or none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Begin = Callable[[float, Callable[[Waiter], None]], Waiter]
 
 
 class Group:
-    """One after the other, in the order of their names."""
+    """Acquires made one after the other, in the order of the names."""
 
     def __init__(self, locks: list[Lock], begins: list[Begin], timeout: float, op: int) -> None:
-        """Begin; `op` is 0 for a thread that blocks, or the number of the first."""
+        """Begin; `op` is 0 for a thread that blocks, or else the number of the first acquire."""
         self._client = locks[0].client
         self._space = self._client.space
         self._begins = begins
@@ -25,12 +25,12 @@ class Group:
         self._until = self._space.now + timeout
         self._waiter: Waiter | None = None
         self._got: dict[int, Handle] = {}
-        self._how: tuple[int, str, int] | None = None  # it ended: status, message, detail
+        self._how: tuple[int, str, int] | None = None  # the end: status, message, detail
         self._next()
 
     def _next(self) -> None:
         self._waiter = None
-        # 0 would say that a lock is busy, not that the time is up.
+        # With 0 a lock would be busy, and not time out.
         left = self._timeout and max(1, self._until - self._space.now)
         waiter = self._begins[self._order[len(self._got)]](left, self._ended)
         if waiter.status is None:
@@ -48,7 +48,7 @@ class Group:
             self._end(_holdfast.HF_ECONNECT, "the memory server is stopped", at)
         elif len(holds) < len(self._begins):
             self._next()
-        elif not all(hold.stands() for hold in holds):  # a lease ended meanwhile
+        elif not all(hold.stands() for hold in holds):  # a lease has ended meanwhile
             self._give_back()
             self._next()
         else:
@@ -75,11 +75,11 @@ class Group:
         self._space.wake()
 
     def wait(self) -> list[Handle]:
-        """Block until it has ended."""
+        """Block until the group has ended."""
         try:
             while self._how is None:
                 self._space.sleep()
-        except BaseException:  # of a signal handler
+        except BaseException:  # from a signal handler
             if self._waiter is not None and self._how is None:
                 self._waiter.end(_holdfast.HF_EINTR, "the wait was interrupted")
             self._give_back()

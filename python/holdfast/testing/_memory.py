@@ -36,16 +36,16 @@ class MemoryServer:
             server.advance(5)
             assert hold.lost.cause == "expired"
 
-    Other processes do not see it, nor does a process forked from this one: it raises
-    ConnectError there.
+    No other process reaches it, not even a process forked from this one: it raises ConnectError
+    there.
     """
 
     def __init__(self, *, stopped_clock: bool = False, replicas: int | None = None) -> None:
         """Make a server on which all locks are free.
 
-        stopped_clock  Let time go on by advance() only: leases, renewals and timeouts alike.
-        replicas       The number of replicas that confirm each acquire; None: as many as it asks
-                       for.
+        stopped_clock  Let time pass only by advance(): for leases, renewals and timeouts.
+        replicas       The number of replicas that confirm each acquire; None: the number that it
+                       asks for.
         """
         self._space = Space(stopped_clock, replicas)
 
@@ -58,7 +58,7 @@ class MemoryServer:
         count_names: bool = False,
         names_max: int | None = None,
     ) -> MemoryClient:
-        """Open a client of this server. The arguments are as those of holdfast.connect()."""
+        """Open a client of this server. The arguments are those of holdfast.connect()."""
         return MemoryClient(
             self,
             alarm=alarm,
@@ -69,17 +69,17 @@ class MemoryServer:
         )
 
     def advance(self, seconds: float) -> None:
-        """Put the clock forward, and let everything due until then happen in its order.
+        """Put the clock forward, and let all events that are due happen in order.
 
-        Leases end, holds are renewed, timeouts run out, waiters get their turn. The clients'
-        holds have changed when this returns; on_lost is called soon after.
+        Leases end, holds are renewed, acquires time out, waiters get their turn. The clients' holds
+        have changed when this returns; on_lost is called soon after.
         """
         if not seconds >= 0:
             raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
         self._space.advance(seconds * 1000)
 
     def lose(self, what: str | bytes | Hold | AsyncHold, cause: Cause = "gone") -> None:
-        """Take a lock away from its holder, which is notified at once, or only one hold of it.
+        """Take a lock, or only one hold of it, away from its holder, which is notified at once.
 
         what   The lock's name, or a hold; a free lock is no error.
         cause  The `hold.lost.cause` of the loss.
@@ -104,8 +104,8 @@ class MemoryServer:
     def stop(self) -> None:
         """Be unreachable: every call raises ConnectError, even a call that waits.
 
-        No hold is renewed any longer, so holds are lost with their leases; on_trouble is
-        called before.
+        Holds are no longer renewed, so they are lost with their leases; on_trouble is called
+        before.
         """
         with self._space:
             self._space.stop()
@@ -135,7 +135,7 @@ class MemoryClient(Client):
         count_names: bool = False,
         names_max: int | None = None,
     ) -> None:
-        """Open a client of that server, by default of a new one; see MemoryServer.connect()."""
+        """Open a client of a server, by default of a new one; see MemoryServer.connect()."""
         self.server = MemoryServer() if server is None else server
         options = _native.hf_client_options()
         count(options, alarm, on_alarm, count_names, names_max)
@@ -145,7 +145,7 @@ class MemoryClient(Client):
             self._notices_here().listen()
 
     def _hear(self) -> None:
-        """Log no trouble unless the program asks for it: no time passes without a reason."""
+        """Log no trouble unless the program asks for it: time passes only for a reason."""
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

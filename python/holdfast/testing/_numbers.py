@@ -1,4 +1,4 @@
-"""What a client in memory counts, and its alarm."""
+"""The counts of a client in memory, and its alarm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rule = tuple[int, float]
 
 
 class Histogram:
-    """As hf_histogram."""
+    """The same as hf_histogram."""
 
     def __init__(self) -> None:
         """Begin at nothing."""
@@ -48,7 +48,7 @@ class Histogram:
         self.counts = [0] * _holdfast.HF_BUCKETS
 
     def record(self, milliseconds: float) -> None:
-        """Count one more."""
+        """Count a duration."""
         us = max(0, round(milliseconds * 1000))
         at = max(0, math.ceil(us / _holdfast.HF_BUCKET_US) - 1).bit_length()
         self.sum_us += us
@@ -56,7 +56,7 @@ class Histogram:
 
 
 class Tally:
-    """The counts of one name, or of all names without their own: as hf_stats."""
+    """The counts of one name, or of all names without counts of their own: as hf_stats."""
 
     def __init__(self) -> None:
         """Begin at nothing."""
@@ -70,11 +70,11 @@ class Tally:
         self.wait.record(waited)
 
     def refused(self, status: int) -> None:
-        """Count one that did not."""
+        """Count an acquire that did not get the lock."""
         self.counts[_OUTCOMES.get(status, "failed")] += 1
 
     def finished(self, state: int, kept: bool) -> None:
-        """Count the end of a call; kept: what it is to keep was."""
+        """Count the end of a call; kept: whether its result or error was kept."""
         self.counts[_FINISHES[state] if kept else "finished_unkept"] += 1
 
     def lost(self, cause: int) -> None:
@@ -102,7 +102,7 @@ def tell(stats: Any, tallies: list[Tally]) -> None:
 
 
 class Numbers:
-    """All that a client counts."""
+    """All counts of a client."""
 
     def __init__(self, options: Any) -> None:
         """Begin at nothing."""
@@ -113,7 +113,7 @@ class Numbers:
         self.rule: Rule | None = None
         if options.alarm_timeouts > 0:
             self.rule = options.alarm_timeouts, options.alarm_window_ms
-        # Of each name, and rule: when it timed out, and until when no alarm is raised.
+        # By name and rule: the times of timeouts, and the end of the pause after an alarm.
         self._watches: dict[tuple[bytes, Rule], tuple[collections.deque[float], list[float]]] = {}
 
     def tally(self, name: bytes, choice: int) -> Tally:
@@ -126,7 +126,7 @@ class Numbers:
         return self.named.setdefault(name, Tally())
 
     def alarms(self, name: bytes, rule: Rule, now: float) -> int:
-        """Count a timeout; give how many there were if that raises the alarm, or else 0."""
+        """Count a timeout; return the number of timeouts if the alarm must be raised, or else 0."""
         times, quiet = self._watches.setdefault((name, rule), (collections.deque(), [-math.inf]))
         times.append(now)
         while times[0] <= now - rule[1]:

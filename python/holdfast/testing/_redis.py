@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PROGRAMS = ("redis-server", "valkey-server")
-_SECONDS = 20  # for a start
+_SECONDS = 20  # for the start
 
-# Ends the server, and removes its folder, when the input ends: also if this process is killed.
+# Ends the server, and removes its folder, when the input ends: even if this process is killed.
 _KEEPER = """
 folder=$1
 shift
@@ -61,7 +61,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def _started(program: str) -> Iterator[str | None]:
-    """Run it, and return its URL; None if the port is taken."""
+    """Run a server, and return its URL; None if the port is taken."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="holdfast.", ignore_cleanup_errors=True) as folder:
         options = f"--port {port} --bind 127.0.0.1 --unixsocket {folder}/socket --dir {folder}"
@@ -81,7 +81,7 @@ def _started(program: str) -> Iterator[str | None]:
 
 
 def _answers(keeper: subprocess.Popen[bytes], folder: Path) -> bool:
-    """Wait until it answers; False if it has ended because its port is taken."""
+    """Wait until the server answers; return False if it has ended because its port is taken."""
     end = time.monotonic() + _SECONDS
     while keeper.poll() is None:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
@@ -100,7 +100,7 @@ def _answers(keeper: subprocess.Popen[bytes], folder: Path) -> bool:
 
 
 def tell(url: str, command: str) -> None:
-    """Send a command to that server of redis_server()."""
+    """Send a command to a server of redis_server()."""
     host, _, port = url.removeprefix("redis://").rpartition(":")
     with socket.create_connection((host, int(port)), _SECONDS) as asked:
         asked.sendall(command.encode() + b"\r\n")
@@ -110,5 +110,5 @@ def tell(url: str, command: str) -> None:
 
 
 def flush(url: str) -> None:
-    """Empty that server."""
+    """Empty the server."""
     tell(url, "FLUSHALL")

@@ -1,4 +1,4 @@
-"""What a Redis server and the clients' threads do, in the memory of this process."""
+"""The work of a Redis server and of the clients' threads, in the memory of this process."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .._look import Origin
 from ._calls import Asked, Record, Records
 from ._numbers import Numbers
 
-_LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
+_LOOK = 10_000.0  # ms between two checks of a hold that never ends
 UNKNOWN = "the server no longer knows it"
-_TRIES = 8  # a renewal that failed is tried again after this part of its interval
+_TRIES = 8  # a failed renewal is tried again after this fraction of its interval
 
-# A name, an owner or the lock whose acquires own it, and whether they share it.
+# A name, an owner or the lock whose acquires own the hold, and whether they share the lock.
 Holder = tuple[bytes, "int | bytes", bool]
 
 
@@ -39,7 +39,7 @@ def quoted(name: bytes) -> str:
 
 
 def _shown(grant: Grant) -> str:
-    """Show an owner in a message, and its note."""
+    """Show an owner and its note in a message."""
     origin = Origin.of(grant.owner)
     note = f", noted {quoted(grant.note)}" if grant.note else ""
     if origin is None:
@@ -49,23 +49,23 @@ def _shown(grant: Grant) -> str:
 
 
 class Timer:
-    """Something that happens at a time."""
+    """An event at a time."""
 
     entry: list[Any] | None = None  # its place among the timers: when, a serial number, itself
 
     def fire(self) -> None:
-        """Do it; the space's `now` is the time."""
+        """Handle the event; the space's `now` is the time."""
         raise NotImplementedError
 
 
 class Space:
     """Names, their holders and their queues; all times are milliseconds of its clock.
 
-    Enter it around every use: that waits for the others, and lets happen what is due by now.
+    Enter it around every use: this waits for other threads, and handles all events that are due.
     """
 
     def __init__(self, stopped: bool, replicas: int | None) -> None:
-        """Begin with nothing."""
+        """Begin empty."""
         self.replicas = replicas
         self.reachable = True
         self.now = 0.0
@@ -87,15 +87,15 @@ class Space:
         self._ticking = False
 
     def __enter__(self) -> None:
-        """Wait for the others, and let happen what is due."""
-        # When the interpreter ends, other threads end where they are, maybe in here.
+        """Wait for other threads, and handle the events that are due."""
+        # When the interpreter ends, other threads end where they are, perhaps in here.
         self._changed.acquire(blocking=not sys.is_finalizing())
         self._depth += 1
-        if self._depth == 1:  # else a finalizer has come in between
+        if self._depth == 1:  # else a finalizer runs in between
             self._catch_up()
 
     def __exit__(self, *_: object) -> None:
-        """Let the others in."""
+        """Let other threads in."""
         self._depth -= 1
         if not sys.is_finalizing():
             self._changed.release()
@@ -132,7 +132,7 @@ class Space:
         self.now = max(self.now, until)
 
     def schedule(self, timer: Timer, due: float) -> None:
-        """Let it happen then, and not when it was to happen before."""
+        """Set the time of an event, instead of its time before."""
         if timer.entry is not None:
             timer.entry[2] = None
         timer.entry = None if due == math.inf else [due, next(self._serials), timer]
@@ -147,7 +147,7 @@ class Space:
             self._crowded = 2 * len(self._timers) + 64
 
     def advance(self, milliseconds: float) -> None:
-        """Put the clock forward, and let happen what is due then."""
+        """Put the clock forward, and handle the events that are due."""
         self.check_process()
         with self:
             self._ahead += milliseconds
@@ -155,7 +155,7 @@ class Space:
             self.wake()
 
     def sleep(self) -> None:
-        """Wait until something has changed, or the next thing is due."""
+        """Wait until the state has changed, or the next event is due."""
         timers = self._timers
         due = timers[0][0] if timers and not self._stopped else math.inf
         depth, self._depth = self._depth, 0
@@ -166,14 +166,14 @@ class Space:
         self._catch_up()
 
     def wake(self) -> None:
-        """Let every sleeping thread look again."""
+        """Wake all sleeping threads, so that they check again."""
         self._changed.notify_all()
 
     def tick(self) -> None:
-        """Let things happen in time also without a call: a client listens."""
+        """Handle events in time even without calls, because a client listens."""
         if not self._ticking:
             self._ticking = True
-            # Not a threading.Thread: the library's own threads are not Python's either.
+            # Not a threading.Thread: the library's own threads are not Python's, either.
             _thread.start_new_thread(self._tick, ())
 
     def _tick(self) -> None:
@@ -191,7 +191,7 @@ class Space:
         return self._keys.get(name)
 
     def key_made(self, name: bytes) -> Key:
-        """Return the state of a name; make it if it is free."""
+        """Return the state of a name; make the state if the name is free."""
         return self._keys.setdefault(name, Key(self, name))
 
     def names(self) -> list[bytes]:
@@ -208,7 +208,7 @@ class Space:
         return grant is not None and grant.fence == fence
 
     def outcome(self, name: bytes) -> Record | None:
-        """Return what callers are told of the call of that name."""
+        """Return the record that callers get of the call of a name."""
         return self.calls.outcome(name, self.now)
 
     def wall(self) -> int:
@@ -216,13 +216,13 @@ class Space:
         return time.time_ns() // 1_000_000 + int(self._ahead)
 
     def end_call(self, name: bytes, mine: Record, live: bool) -> bool | None:
-        """Write how a call ended, and tell those that wait for that."""
+        """Record how a call ended, and end the acquires that wait for its outcome."""
         kept = self.calls.end(name, mine, live, self.now)
         self.tell_outcome(name)
         return kept
 
     def tell_outcome(self, name: bytes) -> None:
-        """End the acquires that an outcome is for."""
+        """End the acquires that wait for an outcome, if there is one."""
         key = self.key(name)
         for waiter in list(key.queue) if key is not None else ():
             record = self.outcome(name) if waiter.asked is not None else None
@@ -243,17 +243,17 @@ class Space:
                     yield hold
 
     def join(self, client: Client) -> None:
-        """Know a new client."""
+        """Add a new client."""
         self._clients.add(client)
 
     def start(self) -> None:
-        """Be reachable again, and hear of the calls that ended meanwhile."""
+        """Be reachable again, and record the calls that ended meanwhile."""
         self.reachable = True
         while self.undone:
             self.end_call(*self.undone.pop(0))
 
     def stop(self) -> None:
-        """Be unreachable: the waiters learn of it."""
+        """Be unreachable: waiters fail."""
         self.reachable = False
         for key in list(self._keys.values()):
             for waiter in list(key.queue):
@@ -261,12 +261,12 @@ class Space:
 
 
 class Grant(Timer):
-    """What the server knows of one hold."""
+    """The server's record of one hold."""
 
     def __init__(
         self, key: Key, owner: bytes, note: bytes, shared: bool, fence: int, ends: float
     ) -> None:
-        """Let it last until then."""
+        """Make a hold that lasts until `ends`."""
         self.key = key
         self.owner = owner
         self.note = note
@@ -280,7 +280,7 @@ class Grant(Timer):
         self.move(ends)
 
     def move(self, ends: float) -> None:
-        """Let it last until then instead."""
+        """Let the hold last until `ends` instead."""
         self.ends = ends
         self.key.space.schedule(self, ends)
 
@@ -289,7 +289,7 @@ class Grant(Timer):
         return self.key.grants.get(self.id) is self
 
     def fire(self) -> None:
-        """End: its time is up."""
+        """End the hold: its lease has ended."""
         self.key.remove(self)
 
 
@@ -305,24 +305,24 @@ class Key:
 
     @property
     def exclusive(self) -> Grant | None:
-        """The first of the exclusive holds, all of one owner; None: it is free, or held shared."""
+        """The first exclusive hold; all are one owner's. None: the name is free or held shared."""
         return next((grant for grant in self.grants.values() if not grant.shared), None)
 
     @property
     def first(self) -> Grant | None:
-        """The hold that a look at the lock tells of: of several shared ones, the first to end."""
+        """The hold that a look at the lock shows: of several shared ones, the first to end."""
         shared = min(self.grants.values(), key=lambda grant: grant.ends, default=None)
         return self.exclusive or shared
 
     def outer(self, lock: Lock, owner: bytes) -> Grant | None:
-        """Return the hold in which that owner's would nest."""
+        """Return the hold in which a hold of the owner would nest."""
         holder = self.exclusive
         if holder is not None:
             return holder if holder.owner == owner and lock.nests(owner) else None
         return lock.live(owner) if lock.shared else None
 
     def admits(self, waiter: Waiter) -> bool:
-        """Return whether that one may have it now, for all who hold it or came before."""
+        """Return whether the holders and earlier waiters let the waiter have the lock now."""
         lock = waiter.lock
         if not self.grants or self.outer(lock, waiter.owner) is not None:
             return True
@@ -333,12 +333,12 @@ class Key:
         return lock.shared and self.exclusive is None and first and few
 
     def deadlocks(self, lock: Lock, owner: bytes) -> bool:
-        """Return whether that owner would wait for its own shared hold."""
+        """Return whether the owner would wait for its own shared hold."""
         outer = lock.live(owner) if self.exclusive is None else None
         return outer is not None and (not lock.shared or lock.weight > outer.weight)
 
     def take(self, waiter: Waiter) -> Grant:
-        """Give it to one whom it admits."""
+        """Give the lock to a waiter that it admits."""
         lock, owner = waiter.lock, waiter.owner
         outer = self.outer(lock, owner)
         fence = outer.fence if outer is not None else self.space.next_fence()
@@ -351,7 +351,7 @@ class Key:
         return grant
 
     def remove(self, grant: Grant) -> None:
-        """End one hold; after the last one the next waiter has its turn."""
+        """End one hold; after the last one, the next waiter has its turn."""
         self.space.schedule(grant, math.inf)
         if self.grants.pop(grant.id, None) is not None:
             self.serve()
@@ -364,7 +364,7 @@ class Key:
         self.serve()
 
     def serve(self) -> None:
-        """Let those in whom it admits, in their order; an outcome is told first."""
+        """Grant the lock to the waiters that it admits, in order; outcomes are reported first."""
         self.space.tell_outcome(self.name)
         while waiter := next((each for each in self.queue if self.admits(each)), None):
             waiter.win()
@@ -373,12 +373,12 @@ class Key:
 
     @property
     def ends(self) -> float:
-        """When its last hold ends."""
+        """The time at which its last hold ends."""
         return max((grant.ends for grant in self.grants.values()), default=self.space.now)
 
 
 class Completion(NamedTuple):
-    """As hf_client_next() answers it."""
+    """The result of hf_client_next()."""
 
     kind: int
     status: int
@@ -400,7 +400,7 @@ class Client:
     """A client's holds and completions."""
 
     def __init__(self, space: Space, name: str, options: Any) -> None:
-        """Open it."""
+        """Open a client."""
         self.space = space
         self.pid = os.getpid()
         self.id = f"{name}@{socket.gethostname()}/{self.pid}:{uuid.uuid4().hex}"
@@ -417,20 +417,20 @@ class Client:
         space.join(self)
 
     def __del__(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self.fd >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.fd)
 
     def check(self) -> None:
-        """Refuse another process, and refuse when closed."""
+        """Refuse calls from another process, and calls after the close."""
         if os.getpid() != self.pid:
             raise error(_holdfast.HF_EFORKED, "the client belongs to the process before the fork")
         if self.closed:
             raise error(_holdfast.HF_ECLOSED, "the client is closed")
 
     def owner(self, kind: str, serial: int) -> bytes:
-        """Return the owner that stands for a thread, a task or one acquire."""
+        """Return the owner that represents a thread, a task or one acquire."""
         return f"{self.id}:{kind}{serial or thread_serial()}".encode()
 
     def own(self) -> bytes:
@@ -438,20 +438,20 @@ class Client:
         return self.owner("o", next(_serials))
 
     def descriptor(self) -> int:
-        """Return the descriptor that tells of completions, and let time go on."""
+        """Return the descriptor that is readable while there are completions, and let time pass."""
         if self.fd < 0:
             self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self.space.tick()
         return self.fd
 
     def tell(self, completion: Completion) -> None:
-        """Put it on the queue."""
+        """Put a completion on the queue."""
         if self.fd >= 0:
             self._told.append(completion)
             os.eventfd_write(self.fd, 1)
 
     def told(self) -> Completion:
-        """Take the next one off the queue."""
+        """Take the next completion off the queue."""
         if self._told:
             return self._told.popleft()
         self.check()
@@ -460,7 +460,7 @@ class Client:
         return _NOTHING
 
     def renewal_fails(self, number: int) -> None:
-        """Report trouble, with the first of them."""
+        """Report trouble with the first failing renewal."""
         first = not self.failing
         self.failing.add(number)
         if not first:
@@ -474,7 +474,7 @@ class Client:
         self._tell_trouble(_holdfast.HF_ECONNECT, message, len(ends), round(left))
 
     def renewal_works(self, number: int) -> None:
-        """Report the end of the trouble, with the last of them."""
+        """Report the end of the trouble with the last failing renewal."""
         self.failing.discard(number)
         if self._trouble_at is None or self.failing:
             return
@@ -488,7 +488,7 @@ class Client:
         self.tell(Completion(kind, status, 0, 0, None, 0, message, holds=holds, left=left))
 
     def timed_out(self, lock: Lock, message: str) -> None:
-        """Count a timeout of that lock, which may raise the alarm."""
+        """Count a timeout of a lock, which may raise the alarm."""
         rule = lock.rule
         timeouts = self.counting.alarms(lock.name, rule, self.space.now) if rule else 0
         if rule is None or not timeouts:
@@ -510,14 +510,14 @@ class Client:
         )
 
     def stop(self) -> None:
-        """End what waits, and refuse calls."""
+        """End all waits, and refuse calls."""
         for waiter in list(self.waiters.values()):
             waiter.end(_holdfast.HF_ECANCELED, "the client was closed")
         self.closed = True
         self.space.wake()
 
     def close(self, release: bool) -> None:
-        """End what waits, and release what is held."""
+        """End all waits, and end all holds; release them on the server if asked."""
         self.stop()
         for hold in list(self.holds.values()):
             grant = hold.end()
@@ -545,14 +545,14 @@ class Lock:
         self.permits = 0
         self.weight = 0
         self.ahead = 0
-        self.gate = False  # of the stored rate
+        self.gate = False  # whether it follows the stored rate
         self.max_hold = math.inf
         self.replicas = 0
         self.tally = client.counting.rest
         self.rule = client.counting.rule
 
     def differs(self) -> str:
-        """Say how its number differs from the limit that is stored; empty: it does not."""
+        """Return how its number differs from the stored limit; empty: it does not."""
         permits, per = self.client.space.limits.get(self.name, (0, 0))
         name, mine = quoted(self.name), self.permits
         if self.gate:
@@ -577,7 +577,7 @@ class Lock:
         return ""
 
     def nests(self, owner: bytes) -> bool:
-        """Return whether it may nest: the client's own owners only in what they still hold."""
+        """Return whether it may nest: the client's own owners only in holds that still stand."""
         holds = self.client.holds.values()
         return self.reentrant and (
             not owner.startswith(f"{self.client.id}:".encode())
@@ -642,10 +642,10 @@ class Waiter(Timer):
         then: Callable[[Waiter], None] | None = None,
         thread: int = 0,
     ) -> None:
-        """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do.
+        """Begin an acquire; `op` is 0 for a thread that blocks. With `asked`, an outcome will do.
 
         then    Called at the end, in place of a completion.
-        thread  That acquires, or 0.
+        thread  The thread that acquires, or 0.
         """
         self._thread = thread
         self.asked = asked
@@ -662,7 +662,7 @@ class Waiter(Timer):
         self._timeout = timeout
         self._began = lock.client.space.now
         self.place = self._began - lock.ahead
-        self._number = 0  # among the client's, once it waits
+        self._number = 0  # its key among the client's waiters, once it waits
         record = lock.client.space.outcome(lock.name) if asked is not None else None
         if record is not None:
             self.get(record)
@@ -690,7 +690,7 @@ class Waiter(Timer):
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
         if self.lock.ahead:
-            key.serve()  # it may be the first now, beside others
+            key.serve()  # it may be the first now, and fit beside others
 
     def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int, int]:
         """Return the owner, note, mode, permits, the times waited and allowed, and weight."""
@@ -701,7 +701,7 @@ class Waiter(Timer):
         return self.owner, self.note, mode, self.lock.permits, waited, timeout, self.lock.weight
 
     def fire(self) -> None:
-        """End: the timeout is up."""
+        """End the acquire: it has timed out."""
         name, timeout = quoted(self.lock.name), round(self._timeout)
         key = self.lock.client.space.key(self.lock.name)
         holder = key.first if key else None
@@ -713,7 +713,7 @@ class Waiter(Timer):
         self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms{last}")
 
     def win(self) -> None:
-        """Take the lock, which admits it."""
+        """Take the lock, which admits this waiter."""
         lock, space = self.lock, self.lock.client.space
         key = space.key_made(lock.name)
         grant = key.take(self)
@@ -732,13 +732,13 @@ class Waiter(Timer):
         self.end(_holdfast.HF_OK, "")
 
     def get(self, record: Record) -> None:
-        """End with the outcome of another."""
+        """End with the outcome of another caller's call."""
         assert self.asked is not None
         self.handle = Handle(Done(self.lock, record))
         self.end(*record.status(self.asked, quoted(self.lock.name)))
 
     def end(self, status: int, message: str) -> None:
-        """End so, and tell."""
+        """End with a status, and report it."""
         client = self.lock.client
         self.status, self.message = status, message
         self._count(status)
@@ -754,7 +754,7 @@ class Waiter(Timer):
         client.space.wake()
 
     def detail(self, at: int = 0) -> int:
-        """Return how many replicas had it, or else which of several locks this is."""
+        """Return the number of replicas that had the lock, or else its index among several."""
         replicas = self.lock.client.space.replicas or 0
         return replicas if self.status == _holdfast.HF_EREPLICAS else at
 
@@ -776,11 +776,11 @@ class Waiter(Timer):
             key.queue.remove(self)
 
     def wait(self) -> Handle:
-        """Block until it has ended."""
+        """Block until the acquire has ended."""
         try:
             while self.status is None:
                 self.lock.client.space.sleep()
-        except BaseException:  # of a signal handler
+        except BaseException:  # from a signal handler
             self._give_up()
             raise
         if self.handle is None:
@@ -797,17 +797,17 @@ class Waiter(Timer):
 
 
 class Hold(Timer):
-    """What a client knows of one hold."""
+    """A client's record of one hold."""
 
-    record: Record | None = None  # of a call: its record, if this holds nothing
+    record: Record | None = None  # the record of a call, if this holds nothing
     asked = Asked(False, None)
-    begun = False  # was the call marked?
-    thread = 0  # that acquired it
+    begun = False  # whether the call was marked
+    thread = 0  # the thread that acquired it
 
     def __init__(
         self, lock: Lock, key: Key, grant: Grant, owner: bytes, holder: Holder, kept: bool
     ) -> None:
-        """Hold from now on."""
+        """Begin the hold."""
         self.lock = lock
         self.client = lock.client
         self.space = lock.client.space
@@ -820,8 +820,8 @@ class Hold(Timer):
         self.deadline = grant.ends
         self.lease = self._given = lock.lease
         self.tally = lock.tally
-        self.joined: set[Hold] = set()  # losing one is losing all
-        self._counts = True  # it has not ended yet
+        self.joined: set[Hold] = set()  # if one is lost, all are
+        self._counts = True  # whether its duration must still be counted
         self._since = self.space.now
         self._least = 0
         self.grant = grant
@@ -846,7 +846,7 @@ class Hold(Timer):
         return [each for each in holds if each.key is self.key and each.owner == self.owner]
 
     def stands(self) -> bool:
-        """Return whether it is held, for all that the client knows."""
+        """Return whether it is held, as far as the client knows."""
         return self.state == _holdfast.HF_STATE_HELD
 
     # --------------------------------------------------------------- Renewal
@@ -860,18 +860,18 @@ class Hold(Timer):
         return self._renew and self.deadline < self.ends_by
 
     def at_risk(self) -> bool:
-        """Return whether it is lost unless it is renewed."""
+        """Return whether it will be lost unless it is renewed."""
         return self.stands() and self._renews() and self.deadline < math.inf
 
     def plan(self) -> None:
-        """Plan its next renewal, or its end."""
+        """Schedule its next renewal, or its end."""
         due = self.deadline
         if self._renews():
             due = min(due, self._renew_at)
         self.space.schedule(self, due)
 
     def fire(self) -> None:
-        """Renew it, or lose it."""
+        """Renew the hold, or lose it."""
         if self.space.now >= self.deadline:
             tried = self._renews() and self.lease != math.inf
             self.lose(_holdfast.HF_CAUSE_UNREACHABLE if tried else _holdfast.HF_CAUSE_EXPIRED)
@@ -890,7 +890,7 @@ class Hold(Timer):
             self.client.renewal_works(self.number)
 
     def last(self, ends: float) -> None:
-        """Let it last until then, unless it lasts longer, and renew it a while later."""
+        """Let it last at least until `ends`, and schedule its next renewal."""
         ends = min(ends, self.ends_by)
         if ends > self.grant.ends:
             self.grant.move(ends)
@@ -899,7 +899,7 @@ class Hold(Timer):
         self.plan()
 
     def replace(self, lease: float) -> None:
-        """Let it last exactly that long from now, and after each renewal."""
+        """Let it last exactly `lease` from now, and after each renewal."""
         self.lease = lease
         self.grant.move(self.space.now + lease)
         self.deadline = min(self.grant.ends, self.ends_by)
@@ -913,7 +913,7 @@ class Hold(Timer):
     # ------------------------------------------------------------------- End
 
     def keep_at_least(self, duration: int) -> None:
-        """Let a release keep the lock until that time after the acquire."""
+        """Make a release keep the lock until `duration` after the acquire."""
         self._least = duration
 
     def least_left(self) -> int:
@@ -922,7 +922,7 @@ class Hold(Timer):
         return max(0, math.ceil(left)) if self.stands() else 0
 
     def lose(self, cause: int) -> None:
-        """Be lost, and tell."""
+        """Lose the hold, and report the loss."""
         if not self.stands():
             return
         self.state, self.cause = _holdfast.HF_STATE_LOST, cause
@@ -939,7 +939,7 @@ class Hold(Timer):
                 other.take_away()
 
     def why(self) -> str:
-        """Return why it is lost."""
+        """Return the reason of the loss."""
         if self.cause == _holdfast.HF_CAUSE_GONE:
             return UNKNOWN
         if self.cause == _holdfast.HF_CAUSE_UNREACHABLE:
@@ -952,14 +952,14 @@ class Hold(Timer):
         )
 
     def part(self) -> set[Hold]:
-        """Leave those that it is joined with, and give them."""
+        """Leave the holds that it is joined with, and return them."""
         others, self.joined = self.joined, set()
         for other in others:
             other.joined.discard(self)
         return others
 
     def end(self) -> Grant:
-        """Be released here; the server still has what this answers."""
+        """End the hold here; return its record, which the server still has."""
         self._count()
         self.state = _holdfast.HF_STATE_RELEASED
         self.space.schedule(self, math.inf)
@@ -975,11 +975,11 @@ class Hold(Timer):
         self._counts = False
 
     def take_away(self) -> None:
-        """Let the server forget it."""
+        """Make the server forget the hold."""
         self.grant.key.remove(self.grant)
 
     def unkeep(self) -> None:
-        """Take it off its holder's stack."""
+        """Remove the hold from its holder's stack."""
         stack = self.client.kept.get(self._holder, [])
         if self._kept and self in stack:
             stack.remove(self)
@@ -988,13 +988,13 @@ class Hold(Timer):
         self._kept = False
 
     def forget(self) -> None:
-        """Renew it no longer: it cannot be released."""
+        """Stop renewing the hold: it can no longer be released."""
         if not self._kept and self.client.holds.pop(self.number, None) is not None:
             self.part()
             self.space.schedule(self, math.inf)
 
     def hand_over(self) -> bytes:
-        """Give the token, and end here."""
+        """End the hold here, and return its token."""
         grant = self.end()
         mode = b"s" if grant.shared else b"x"
         name = self.key.name
@@ -1003,10 +1003,10 @@ class Hold(Timer):
 
 
 class Done(Hold):
-    """The outcome of a call. It holds nothing."""
+    """The outcome of a call, which holds nothing."""
 
     def __init__(self, lock: Lock, record: Record | None) -> None:
-        """Have it."""
+        """Keep the record."""
         self.client = lock.client
         self.space = lock.client.space
         self.key = Key(self.space, lock.name)
@@ -1022,10 +1022,10 @@ class Handle:
     __slots__ = ("hold",)
 
     def __init__(self, hold: Hold) -> None:
-        """Refer to it."""
+        """Refer to a hold."""
         self.hold = hold
 
     def __del__(self) -> None:
-        """Tell the space, which looks at it when no thread is inside."""
+        """Leave the hold to the space, which handles it when no thread is inside."""
         if self.hold.state == _holdfast.HF_STATE_HELD:
             self.hold.space.dropped.append(self.hold)

@@ -1,4 +1,4 @@
-"""Trouble on request: what can happen to the holder of a lock, by a seed."""
+"""Trouble on request, from a seed: faults that the holder of a lock can meet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind = Literal["lost", "stolen", "unknown", "late", "outage"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OUTAGE = 1.0  # seconds
-_SOON = 0.05  # seconds within which a hold is lost, and by which a grant is late
+_SOON = 0.05  # seconds: the longest time until a hold is lost, or for which a grant is late
 
 
 class Struck(NamedTuple):
@@ -38,7 +38,7 @@ class Struck(NamedTuple):
 
 
 class Trouble:
-    """The client that trouble() makes; `made` lists the trouble that it made, in its order."""
+    """The result of trouble(): `made` lists the trouble that was made, in order."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Trouble:
 
     def _soon(self, seconds: float, work: Callable[[], object]) -> None:
         def safely() -> None:
-            with contextlib.suppress(LockError):  # the hold is over already
+            with contextlib.suppress(LockError):  # the hold has ended already
                 work()
 
         timer = threading.Timer(seconds, safely)
@@ -90,7 +90,7 @@ class Trouble:
             tell(self._client._url, f"CLIENT PAUSE {int(_OUTAGE * 1000)} ALL")
 
     def _after(self, lock: Lock, kind: Kind | None, wait: float, handle: _holdfast.Hold) -> float:
-        """Strike the hold; return the seconds for which its caller waits, or raise."""
+        """Strike the hold; return the seconds that its caller must wait, or raise."""
         core = lock._core
         if kind in (None, "outage") or core.hf_hold_result(handle) is not None:
             return 0.0
@@ -100,7 +100,7 @@ class Trouble:
         if kind == "late":
             return wait
         if kind == "unknown":
-            self._soon(wait, lambda: core.hf_hold_release(handle))  # as its lease would end
+            self._soon(wait, lambda: core.hf_hold_release(handle))  # as if its lease ended
             raise LockUnknown(f"the answer was lost: trouble of the seed {self.seed}")
         self._soon(wait, lambda: self._take(lock, fence, handle, kind == "stolen"))
         return 0.0
@@ -109,12 +109,12 @@ class Trouble:
         other = self._client.lock(lock.name, owner="trouble", reentrant=False)
         other.force_release(fence)
         try:
-            if stolen:  # a holder that was paused does not know it yet
+            if stolen:  # a paused holder has not noticed yet
                 with other.hold(_SOON) as hold:
                     if self._on_stolen is not None:
                         self._on_stolen(lock.name, hold.fence)
         finally:
-            lock._core.hf_hold_check(handle)  # now it does
+            lock._core.hf_hold_check(handle)  # now it notices
 
     def _wait(self) -> None:
         for each in self._works:
@@ -140,17 +140,17 @@ def trouble(
             with holdfast.testing.trouble(client, seed) as made:
                 sell(client)
 
-    client     A MemoryClient, or a client of redis_server(); its locks, and its tasks' too.
+    client     A MemoryClient, or a client of redis_server(); its locks, and those of its tasks.
     seed       The same seed makes the same choices.
-    chance     How many of the acquires meet trouble, from 0 to 1.
-    kinds      "lost": the lock is taken away a moment after the acquire. "stolen": and another
-               holder has it meanwhile, with a greater fence. "unknown": the acquire raises
+    chance     The share of the acquires that meet trouble, from 0 to 1.
+    kinds      "lost": the lock is taken away a moment after the acquire. "stolen": then another
+               holder also has it for a moment, with a greater fence. "unknown": the acquire raises
                LockUnknown, and the lock stays held for a moment. "late": the acquire returns late.
-               "outage": the server does not answer for a second, from before the acquire on.
+               "outage": the server does not answer for a second, from just before the acquire.
     on_stolen  Called with the lock's name and the greater fence while the other holder has it: let
                it write to the resource.
 
-    The block waits for the end of the trouble that it began.
+    The end of the block waits for the end of the trouble.
     """
     made = Trouble(client, seed, chance, kinds, on_stolen)
 

@@ -87,8 +87,8 @@ _clients: dict[str, holdfast.Client] = {}  # at most one
 def get_client() -> holdfast.Client:
     """Return the client of settings.HOLDFAST, made at the first call.
 
-    After a fork it opens connections of its own. It need not be closed: at the end of
-    the process it releases its holds. Raises ImproperlyConfigured if the setting is wrong.
+    After a fork it opens its own connections. You need not close it: at the end of the process it
+    releases its holds. Raises ImproperlyConfigured if the setting is wrong.
     """
     return remembered(_clients, "client", connect)
 
@@ -131,7 +131,7 @@ def _made(factory: object) -> holdfast.Client:
 
 
 def _changed(setting: str, **_: object) -> None:
-    """Forget the client of other settings: tests change them."""
+    """Forget the client of the earlier settings: tests change them."""
     if setting == "HOLDFAST" and "client" in _clients:
         _clients.pop("client").close()
 
@@ -158,17 +158,17 @@ def locked_view(
 
     name         The lock's name; str.format() fills in the view's arguments, as in {item} or
                  {request.user.pk}, through holdfast.quote().
-    timeout      Seconds; 0 tries once; None or -1 waits without limit. Or a function of the
-                 request that gives them, for its deadline: below 0, that has passed.
+    timeout      Seconds; 0 tries once; None or -1 waits without limit. Or a function of the request
+                 that returns them, for its deadline: below 0, the deadline has passed.
     options      As for Client.lock().
-    shared       Hold it shared(). None: if there are permits.
-    busy         The status of the answer if others keep the lock; or a function of the request
-                 and the LockTimeout, which makes the answer.
+    shared       Hold it shared(). None: shared if there are permits.
+    busy         The status of the answer if other owners keep the lock; or a function of the
+                 request and the LockTimeout, which makes the answer.
     retry_after  Seconds for the header Retry-After.
 
-    Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
+    Views of both kinds, and as_view(), may be decorated; for a class, decorate dispatch() with
     method_decorator(). If the lock cannot be acquired because of an outage, the answer is 503, with
-    a line in the log. LockLost comes out if the lock was lost while the view ran.
+    a line in the log. LockLost is raised if the lock was lost while the view ran.
 
     Django 5 cancels an async view when its client hangs up: the view then loses its place in the
     queue, or releases the lock.
@@ -233,7 +233,7 @@ def _refuse_loop(view: object) -> None:
 
 
 class _All(set[str]):
-    """Every database: a transaction around the wrapper would end after the release."""
+    """All databases: a transaction around the wrapper would end after the release."""
 
     def __contains__(self, alias: object) -> bool:
         return True
@@ -274,7 +274,7 @@ def idempotent_view(
     prefix: str,
     **given: Unpack[Rules[HttpRequest]],
 ) -> Callable[[View], View]:
-    """Decorate a view, so that it runs once for each Idempotency-Key, at most.
+    """Decorate a view, so that it runs at most once for each Idempotency-Key.
 
         @login_required
         @idempotent_view("pay", scope=lambda request: request.user.pk)
@@ -283,20 +283,20 @@ def idempotent_view(
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
     scope        A function of the request that returns the owner of the key, such as the user's
                  id: two users may send the same key.
-    required     Answer 400 to a request without a key, as by default; else it runs as any other.
-    ttl          For how long an answer is kept: 24 hours.
+    required     By default, answer 400 to a request without a key; if False, run it like any other.
+    ttl          How long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.
     methods      The methods that take a key: POST and PATCH.
-    options      As for Client.lock(), which may be given by name too.
+    options      As for Client.lock(), which may also be given by name.
 
-    A repeated request gets the status, the body and the content type of the first one's answer,
-    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422
-    if it is another request. After an exception, an answer of 5xx, or an answer that is streamed,
-    the outcome is unknown: the answer is 409 until it is settled. Http404, PermissionDenied
-    and other exceptions that Django answers with 4xx are answers. If the server of the lock
-    is away, nothing runs: 503.
+    A repeated request gets the status, the body and the content type of the first request's answer,
+    with the header Idempotent-Replayed. It gets 409 while the first request runs, and 422 if it is
+    a different request. After an exception, an answer of 5xx, or an answer that is streamed, the
+    outcome is unknown: the answer is 409 until it is settled. Http404, PermissionDenied and other
+    exceptions that Django answers with 4xx are answers. If the lock's server is down, nothing runs:
+    503.
 
-    Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
+    Views of both kinds, and as_view(), may be decorated; for a class, decorate dispatch() with
     method_decorator(). Decorators around this one, such as login_required, run for each request.
     With ATOMIC_REQUESTS the transaction is committed before the answer is kept.
     """
@@ -381,7 +381,7 @@ def idempotent_view(
 
 
 def _body(request: HttpRequest) -> bytes:
-    """Return the body, or the parts of a form that was parsed already, as by the check of CSRF."""
+    """Return the body, or the parts of a form that was already parsed, as by the CSRF check."""
     try:
         body: bytes = request.body
     except RawPostDataException:
@@ -398,7 +398,7 @@ def _body(request: HttpRequest) -> bytes:
 
 
 def _answered(response: Any) -> Answer | None:
-    """Return the view's answer, complete; None if it is streamed."""
+    """Return the view's complete answer; None if it is streamed."""
     if response.streaming:
         return None
     if callable(getattr(response, "render", None)):
@@ -434,11 +434,11 @@ def locked_command(
              holdfast.quote().
     timeout  Seconds; 0 tries once; None or -1 waits without limit.
     options  As for Client.lock().
-    shared   Hold it shared(). None: if there are permits.
+    shared   Hold it shared(). None: shared if there are permits.
 
-    If others keep the lock, the command ends with a message and the status 75; if the lock cannot
-    be acquired because of an outage, with 69; if it was lost meanwhile, with 79, as the program
-    holdfast does. call_command() raises CommandError. SIGTERM ends the command with the status
+    If other owners keep the lock, the command ends with a message and the status 75; if the lock
+    cannot be acquired because of an outage, with 69; if it was lost meanwhile, with 79, like the
+    program holdfast. call_command() raises CommandError. SIGTERM ends the command with the status
     143, and releases the lock first, unless the program handles the signal itself.
     """
     check(name, timeout, "locked_command")

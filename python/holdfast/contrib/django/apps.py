@@ -1,4 +1,4 @@
-"""The application: it checks the setting HOLDFAST."""
+"""The application, which checks the setting HOLDFAST."""
 
 from __future__ import annotations
 

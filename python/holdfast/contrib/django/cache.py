@@ -11,7 +11,7 @@
 
 Everything else is django_redis.cache.RedisCache. The lock connects as the cache does, has the
 methods of redis-py's Lock and the same key, and excludes processes that still use django-redis's
-own: holdfast.compat.redis has the differences.
+own lock: holdfast.compat.redis lists the differences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RedisCache(django_redis.cache.RedisCache):
 
     def lock(self, *args: Any, **kwargs: Any) -> holdfast.compat.redis.Lock:
         """Make a lock; the arguments are those of django-redis. Sends nothing."""
-        # It knows the server and the key that this cache's client class and version give.
+        # It knows the server and the key of this cache's client class and version.
         theirs = super().lock(*args, **kwargs)
         return holdfast.compat.redis.Lock(
             theirs.redis,

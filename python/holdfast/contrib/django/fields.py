@@ -32,8 +32,8 @@ class FenceField(models.BigIntegerField):
         found.fence = request.hold.fence
         found.save()
 
-    save() and delete() raise StaleFence if the row has a greater fence, in the same statement
-    that writes. update_fields need not name the fence.
+    save() and delete() raise StaleFence if the row has a greater fence, in the same statement that
+    writes. update_fields need not contain the fence.
 
     Read the row with select_for_update() in the same transaction: then no late holder can write
     between your read and your save. update() of a QuerySet, bulk_update() and raw SQL are not
@@ -53,8 +53,8 @@ class FenceField(models.BigIntegerField):
             return  # each model that inherits the field gets a copy
         inherited = cls._do_update
 
-        # Django's own method, which is not documented: only this adds a condition
-        # to the statement that writes.
+        # Django's own undocumented method: only it can add a condition to the statement that
+        # writes.
         @functools.wraps(inherited)
         def _do_update(
             row: models.Model, base: Any, using: str, pk: Any, values: Any, *rest: Any

@@ -9,7 +9,7 @@ import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 
 /**
- * How a client talks to its server. Immutable: every method returns new options. An option that is
+ * The options of a client. Immutable: every method returns new options. An option that is
  * not set here comes from the URL, or else is the library's choice.
  *
  * <pre>{@code
@@ -29,7 +29,7 @@ public final class ClientOptions {
         this.settings = settings;
     }
 
-    /** New options, with one change. */
+    /** Returns new options with one change. */
     private ClientOptions with(Consumer<ClientSettings> change) {
         return new ClientOptions(settings.with(change));
     }
@@ -82,7 +82,7 @@ public final class ClientOptions {
 
     /**
      * How long the server remembers the last fence of a lock that is free; by default a day.
-     * It is one small key for each lock name. After that time, a fence still grows with the
+     * This takes one small key for each lock name. After that time, a fence still grows with the
      * server's clock.
      *
      * @param life a second or more; rounded up to milliseconds
@@ -125,9 +125,8 @@ public final class ClientOptions {
      * The executor that completes futures, and runs their dependent actions and those
      * of {@link Hold#onLost}. If the executor refuses an action, the client's own threads run it.
      *
-     * @param executor it runs actions on threads of its own, never on the thread that gives them to
-     *     it; by default a few daemon threads of the client, which start when they are
-     *     needed
+     * @param executor runs actions on threads of its own, never on the thread that submits them; by
+     *     default a few daemon threads of the client, which start when they are needed
      * @return new options
      */
     public ClientOptions executor(Executor executor) {
@@ -147,14 +146,14 @@ public final class ClientOptions {
     }
 
     /**
-     * The alarm: as soon as that many acquires of one lock have timed out within the window, a
+     * The alarm: as soon as {@code timeouts} acquires of one lock have timed out within the window, a
      * warning is logged, and {@link #onAlarm} is called; once in a window for each lock. So a
-     * holder that is stuck is noticed where many callers wait for it.
+     * stuck holder is noticed where many callers wait for it.
      *
      * @param timeouts 1 or more; by default there is no alarm
-     * @param window positive; rounded up to milliseconds; it is kept to an eighth
+     * @param window positive; rounded up to milliseconds; accurate to an eighth
      * @return new options
-     * @throws IllegalArgumentException if one of them is not positive
+     * @throws IllegalArgumentException if either is not positive
      */
     public ClientOptions alarm(int timeouts, Duration window) {
         int count = positive(timeouts, "timeouts");
@@ -183,8 +182,8 @@ public final class ClientOptions {
     }
 
     /**
-     * The action when renewals begin to fail, before any hold is lost; when they work again; and
-     * with each failover. The executor runs it. The logger {@code io.holdfast} has the same
+     * The action for renewals that begin to fail, before any hold is lost; for renewals that work
+     * again; and for each failover. The executor runs it. The logger {@code io.holdfast} gets the same
      * as warnings, even without an action.
      *
      * @param action by default there is none, and trouble is only logged

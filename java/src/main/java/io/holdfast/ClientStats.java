@@ -7,7 +7,7 @@ import java.util.Map;
  *
  * @param all the counts of all locks together
  * @param names the counts of the names that are counted separately ({@link LockOptions#countName});
- *     of a name that is not UTF-8, the bytes that are not as {@code \\xff}
+ *     bytes of a name that are not UTF-8 appear as {@code \\xff}
  * @param others the counts of all other names together
  * @param connections connections that were opened
  * @param reconnects the connections among them that replaced a broken one

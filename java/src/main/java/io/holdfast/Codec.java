@@ -5,7 +5,7 @@ import java.util.Objects;
 import java.util.function.Function;
 
 /**
- * Makes bytes of results, and results of bytes, for {@link HoldfastLock#once once()}. All processes
+ * Converts results to bytes and back, for {@link HoldfastLock#once once()}. All processes
  * that share a result need the same codec, in whatever language: Python's default is JSON in UTF-8.
  *
  * <p>Do not decode with Java's serialization: every program that may write to the server could then
@@ -18,37 +18,37 @@ public interface Codec<T> {
     Codec<byte[]> BYTES = of(bytes -> bytes, bytes -> bytes);
 
     /**
-     * Text in UTF-8. It refuses text that UTF-8 cannot carry, and bytes that are no UTF-8, with an
+     * Text in UTF-8. It refuses text that UTF-8 cannot carry, and bytes that are not UTF-8, with an
      * {@link IllegalArgumentException}.
      */
     Codec<String> UTF_8 =
             of(text -> Bytes.of(Objects.requireNonNull(text, "the result is null")), Bytes::checkedText);
 
     /**
-     * The bytes of a result.
+     * Encodes a result.
      *
      * @param result the result of the call
      * @return at most 16 MiB
-     * @throws Exception if it has no bytes; the caller of {@code once()} gets the exception
+     * @throws Exception if it cannot be encoded; the caller of {@code once()} gets the exception
      */
     byte[] encode(T result) throws Exception;
 
     /**
-     * The result of its bytes.
+     * Decodes a result.
      *
-     * @param bytes what {@link #encode} made, here or elsewhere
+     * @param bytes made by {@link #encode}, here or elsewhere
      * @return the result
-     * @throws Exception if these are no result; the caller of {@code once()} gets the exception
+     * @throws Exception if they encode no result; the caller of {@code once()} gets the exception
      */
     T decode(byte[] bytes) throws Exception;
 
     /**
-     * A codec of two functions, such as {@code Codec.of(json::writeValueAsBytes, ...)} around a JSON
+     * Makes a codec from two functions, such as {@code Codec.of(json::writeValueAsBytes, ...)} around a JSON
      * library.
      *
      * @param <T> the type of the results
-     * @param encode makes the bytes of a result
-     * @param decode makes the result of its bytes
+     * @param encode encodes a result
+     * @param decode decodes a result
      * @return the codec
      */
     static <T> Codec<T> of(

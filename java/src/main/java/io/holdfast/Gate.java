@@ -23,15 +23,15 @@ import java.util.function.Function;
  * <p>Without numbers it follows the rate that {@link HoldfastClient#limit(String, long, Duration)}
  * has stored, and throws a {@link LimitDiffersException} if there is none.
  *
- * <p>A pass counts from the moment at which the server gave it, and nothing gives it back: not
- * the end of the caller, and not the close of the client. Each pass counts, even of one thread.
+ * <p>A pass counts from the moment at which the server granted it, and cannot be given back, not even by
+ * the end of the caller or the close of the client. Each pass counts, even within one thread.
  *
  * <p>If a method throws a {@link LockUnknownException} or another {@link HoldfastException}, the
- * caller has not passed. The server may then count a pass that no caller took until that is undone,
- * but never one too few. Any thread may call every method; a virtual thread parks.
+ * caller has not passed. Until that is undone, the server may count a pass that no caller took; it never
+ * counts too few. Any thread may call every method; a virtual thread parks.
  */
 public final class Gate {
-    // A pass is a shared hold of its own owner. It ends with its lease, which is the time.
+    // A pass is a shared hold with an owner of its own. Its lease is the gate's period.
     private final HoldfastLock lock;
     /** Null: the stored rate applies. */
     private final LockLimit rate;
@@ -61,13 +61,13 @@ public final class Gate {
     }
 
     /**
-     * The same gate, but each call takes several of its passes. Sends nothing.
+     * Returns the same gate, of which each call takes several passes. Sends nothing.
      *
      * <pre>{@code
      * geocoder.weight(3).enter(); // three of the ten
      * }</pre>
      *
-     * @param weight 1, or up to the limit; no call passes a heavier call that waits
+     * @param weight 1, or up to the limit; no call overtakes a heavier call that waits
      * @return a gate
      * @throws IllegalArgumentException if the weight is wrong
      */
@@ -155,7 +155,7 @@ public final class Gate {
 
     /**
      * Starts to pass, and waits for that without a thread. Cancelling the future, or ending it in
-     * another way, gives the pass up: a pass that it got at that moment is given back.
+     * another way, gives the pass up: a pass that was granted at that moment is given back.
      *
      * @param timeout how long to wait; zero tries once
      * @return whether the caller has passed; or the exceptions of {@link #tryEnter()}
@@ -164,7 +164,7 @@ public final class Gate {
     public CompletableFuture<Boolean> tryEnterAsync(Duration timeout) {
         CompletableFuture<Hold> pass = lock.acquireAsync(timeout);
         CompletableFuture<Boolean> passed = new CompletableFuture<>();
-        passed.whenComplete((answer, failure) -> pass.cancel(true)); // unless it has ended
+        passed.whenComplete((answer, failure) -> pass.cancel(true)); // does nothing if it has ended
         pass.whenComplete(
                 (hold, failure) -> {
                     try {
@@ -182,7 +182,7 @@ public final class Gate {
     }
 
     /**
-     * How long until a pass may be free. Asks the server; takes no pass.
+     * Returns how long until a pass may be free. Asks the server; takes no pass.
      *
      * @return zero if a pass is free now
      * @throws LimitDiffersException if the gate follows the stored rate, and none is stored
@@ -192,7 +192,7 @@ public final class Gate {
     public Duration freeIn() {
         LockInfo seen = lock.inspect();
         LockLimit counts = rate != null ? rate : stored(seen);
-        Duration left = // it is foreign, or held exclusively
+        Duration left = // a foreign lock, or an exclusive hold
                 seen.holders().isEmpty() ? seen.remaining() : seen.holders().get(0).remaining();
         if (seen.shared()) {
             long extra =
@@ -212,7 +212,7 @@ public final class Gate {
         if (left.isZero()) {
             return left;
         }
-        // A thousandth more: the server's ends are in whole milliseconds.
+        // A millisecond more: the server's ends are in whole milliseconds.
         return left.equals(Hold.FOREVER) ? counts.per() : left.plusMillis(1);
     }
 
@@ -223,20 +223,20 @@ public final class Gate {
                         () -> new LimitDiffersException("no rate is stored with " + this));
     }
 
-    /** Leaves the pass to its time. */
+    /** Lets the pass count until its lease ends. */
     private static void spend(Hold hold, Duration timeout) {
         try {
             if (!timeout.isZero()) {
                 hold.renew(); // a hold that was waited for does not have its whole lease yet
             }
-            hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
+            hold.handOver(); // for no process to adopt: the hold ends with its lease, and no close() releases it
         } catch (RuntimeException | Error e) {
             hold.releaseAsync(); // the caller has not passed
             throw e;
         }
     }
 
-    /** False: others have all passes. Everything else is thrown. */
+    /** Returns false if all passes are taken; throws any other failure. */
     private static boolean refused(Throwable failure) {
         if (failure instanceof LockTimeoutException) {
             return false;
@@ -251,7 +251,7 @@ public final class Gate {
                 lock, this + " has no pass left: the next" + when, waited, wait);
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         String counts = rate == null ? "]" : ", " + rate.permits() + " in " + rate.per() + "]";

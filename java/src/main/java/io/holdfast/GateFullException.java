@@ -26,9 +26,9 @@ public final class GateFullException extends LockTimeoutException {
     }
 
     /**
-     * How long until the next pass is free, if no other caller takes it.
+     * Returns how long until the next pass is free, if no other caller takes it.
      *
-     * @return zero if a pass became free meanwhile
+     * @return zero if a pass has become free meanwhile
      */
     public Duration retryAfter() {
         return retryAfter;

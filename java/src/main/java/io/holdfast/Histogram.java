@@ -8,9 +8,9 @@ import java.util.stream.LongStream;
 /**
  * Durations, in buckets.
  *
- * @param counts the number of durations in each bucket: those of {@link #BOUNDS}, and a last one
- *     for all times above
- * @param sum the sum of the times
+ * @param counts the number of durations in each bucket: in those of {@link #BOUNDS}, and in a last
+ *     bucket for all greater durations
+ * @param sum the sum of the durations
  */
 public record Histogram(List<Long> counts, Duration sum) {
     /**

@@ -19,7 +19,7 @@ public interface Hold extends AutoCloseable {
     Duration FOREVER = Millis.FOREVER;
 
     /**
-     * The fence (a fencing token): greater than that of every earlier hold of this name, equal in
+     * The fence (a fencing token): greater than the fence of every earlier hold of this name, equal in
      * nested holds of one owner, below 2<sup>53</sup>. Give it to the resource and let the resource
      * refuse smaller fences: this protects when all else fails.
      *
@@ -111,12 +111,12 @@ public interface Hold extends AutoCloseable {
     void extend(Duration duration);
 
     /**
-     * Leaves the lock held for that long from now on: no other owner gets it, even if this process
-     * dies, and then it ends by itself. Here the hold ends without being released: nothing
-     * renews it, and it cannot be released. For work that must not be done again too soon. An owner
-     * that was named and acquires again may nest in it, unless its lock is not reentrant.
+     * Leaves the lock held for that duration from now on: no other owner gets it, even if this process
+     * dies, and afterwards it becomes free by itself. In this process the hold ends without a release:
+     * it is not renewed, and cannot be released. Use this for work that must not be repeated too soon.
+     * A named owner that acquires again may nest in it, unless its lock is not reentrant.
      *
-     * @param duration for how long: up to 10 years, rounded up to milliseconds; zero releases
+     * @param duration how long: up to 10 years, rounded up to milliseconds; zero releases
      * @throws IllegalArgumentException if the duration is out of these bounds
      * @throws LockNotHeldException if it was released before; nothing was changed
      * @throws LockLostException if its lease ended, or its key was taken away; nothing is kept
@@ -128,11 +128,11 @@ public interface Hold extends AutoCloseable {
     void keep(Duration duration);
 
     /**
-     * Makes a release keep the lock for the rest of that time, counted from the acquire: {@link
+     * Makes a release keep the lock for the rest of that duration, counted from the acquire: {@link
      * #release()}, {@link #releaseAsync()} and {@link #close()}, even when a block throws, leave
-     * it held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. A
+     * it held as {@link #keep(Duration)} does. If the process dies earlier, only its lease protects. A
      * release that fails ends the hold all the same: the lock is kept only if the server got the
-     * request. Where it must be kept after an outage, call {@link #keep(Duration)} until it
+     * request. If it must be kept even after an outage, call {@link #keep(Duration)} until that
      * succeeds, and then close. Sends nothing; a later call replaces this one.
      *
      * <pre>{@code
@@ -142,7 +142,7 @@ public interface Hold extends AutoCloseable {
      * }
      * }</pre>
      *
-     * @param duration up to 10 years; zero: a release only releases
+     * @param duration up to 10 years; zero: a release keeps nothing
      * @throws IllegalArgumentException if the duration is out of these bounds
      */
     void keepAtLeast(Duration duration);
@@ -161,7 +161,7 @@ public interface Hold extends AutoCloseable {
     void release();
 
     /**
-     * Starts to release the hold. In this process it ends at once. Cancelling the future changes
+     * Starts to release the hold. In this process the hold ends at once. Cancelling the future changes
      * nothing.
      *
      * @return completed when the server has answered; or the exceptions of {@link #release()}
@@ -169,10 +169,10 @@ public interface Hold extends AutoCloseable {
     CompletableFuture<Void> releaseAsync();
 
     /**
-     * Turns the hold into a token with which another process can go on holding the lock: {@link
-     * HoldfastLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it,
-     * and the other process must adopt it before its lease ends. Any process with the token can release
-     * the lock: keep it secret. Right after a wait it asks the server once.
+     * Turns the hold into a token with which another process can take over the lock: {@link
+     * HoldfastLock#adopt(byte[])}. In this process the hold ends without a release. It is no longer
+     * renewed, so the other process must adopt it before its lease ends. Any process with the token can
+     * release the lock: keep it secret. Right after a wait, this asks the server once.
      *
      * @return the token
      * @throws LockNotHeldException if it was released before

@@ -67,7 +67,7 @@ public final class Holdfast {
      * }</pre>
      *
      * <p>A name may not have a <code>}</code> without a <code>{tag}</code>, nor end like a lock's
-     * own keys, as in {@code :hf1:q}. This percent-encodes only the characters that could do
+     * own keys, as in {@code :hf1:q}. This percent-encodes only the characters that could cause
      * that; different texts stay different.
      *
      * @param text any text

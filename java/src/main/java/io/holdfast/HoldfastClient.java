@@ -16,8 +16,8 @@ import java.util.function.Supplier;
 
 /**
  * A pool of connections to one Redis, and the holds acquired through it. {@link
- * Holdfast#connect(String)} makes it; a program needs only one. An interface, so that a test or a
- * framework may put its own in its place.
+ * Holdfast#connect(String)} makes it; a program needs only one. It is an interface, so that a test or
+ * a framework can replace it.
  *
  * <p>Any thread may use and close it at any time.
  */
@@ -71,15 +71,15 @@ public interface HoldfastClient extends AutoCloseable {
      */
     HoldfastLock lock(byte[] name, LockOptions options);
 
-    /** The rate of {@link #locks(String)}: a fiftieth of a server's time. */
+    /** The default rate of {@link #locks(String)}, which takes a fiftieth of a server's time. */
     int DEFAULT_RATE = 500;
 
     /**
-     * Walks over all locks with such names, on all nodes of a cluster, by SCAN, at the {@link
+     * Walks over all locks whose names match, on all nodes of a cluster, by SCAN, at the {@link
      * #DEFAULT_RATE}. Sends nothing yet.
      *
-     * <p>It lists each lock once that is held or waited for during the whole walk; of other
-     * libraries' locks those for which a client of Holdfast waits, and Redisson's. The user needs
+     * <p>It lists once each lock that is held or waited for during the whole walk. Of other
+     * libraries' locks it lists Redisson's, and those for which a client of Holdfast waits. The user needs
      * the permission for SCAN.
      *
      * @param pattern as in Redis's KEYS: {@code *}, {@code ?}, {@code [a-z]}, {@code [^a]}, and a
@@ -93,11 +93,11 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Walks over all locks with such names.
+     * Walks over all locks whose names match.
      *
      * @param pattern see {@link #locks(String)}
-     * @param rate the most reads a second. A read of one lock takes the server some 30 microseconds;
-     *     a search of 100 keys for locks counts as six reads; -1: no limit
+     * @param rate the maximum number of reads per second; -1: no limit. Reading one lock takes the server
+     *     some 30 microseconds; a search of 100 keys for locks counts as six reads
      * @return the walk; close it
      * @throws IllegalArgumentException if an argument is wrong
      * @throws ClosedException if the client is closed
@@ -106,13 +106,13 @@ public interface HoldfastClient extends AutoCloseable {
 
     /**
      * A gate, which limits the number of passes in any period. Sends nothing. Give all gates of
-     * one name the same limit and time; or store them, once, and use {@link #gate(String)}.
+     * one name the same limit and period; or store them once, and use {@link #gate(String)}.
      *
      * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
-     *     {@linkplain HoldfastLock#shared() shared} for that long; an exclusive holder of the lock
+     *     {@linkplain HoldfastLock#shared() shared} for the period; an exclusive holder of the lock
      *     keeps the gate shut
      * @param limit the number of passes, 1 to 9999999999
-     * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @param per the period: 10 milliseconds to 10 years, rounded up to milliseconds
      * @return a gate
      * @throws IllegalArgumentException if the name, the limit or the time is wrong
      * @throws ClosedException if the client is closed
@@ -123,7 +123,7 @@ public interface HoldfastClient extends AutoCloseable {
 
     /**
      * The gate whose rate {@link #limit(String, long, Duration)} has stored. Sends nothing. If no
-     * rate is stored, it throws a {@link LimitDiffersException} when it is entered.
+     * rate is stored, entering the gate throws a {@link LimitDiffersException}.
      *
      * @param name see {@link #lock(String)}
      * @return a gate
@@ -135,14 +135,14 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Stores with the name the number of its permits, for all hosts. From then on a {@linkplain
+     * Stores the number of a name's permits, for all hosts. From then on a {@linkplain
      * HoldfastLock#shared() shared} lock with another number throws a {@link
      * LimitDiffersException}, and a lock without {@code permits} follows the stored number. A
      * change ends no hold; waiters follow it at once.
      *
      * @param name see {@link #lock(String)}
      * @param permits 1 to 9999999999; 0 removes the limit
-     * @return what was stored before; empty: no limit
+     * @return the limit that was stored before; empty: none
      * @throws IllegalArgumentException if the name or the number is wrong
      * @throws LockUnknownException if the answer was lost
      * @throws HoldfastException if the server could not be asked
@@ -153,12 +153,12 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Stores the rate of a gate with its name, as {@link #limit(String, long)}.
+     * Stores the rate of a gate with its name, like {@link #limit(String, long)}.
      *
      * @param name the name of the gate
      * @param passes 1 to 9999999999
-     * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
-     * @return what was stored before; empty: no limit
+     * @param per the period: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @return the limit that was stored before; empty: none
      * @throws IllegalArgumentException if an argument is wrong
      * @throws LockUnknownException if the answer was lost
      * @throws HoldfastException if the server could not be asked
@@ -169,12 +169,12 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Stores a limit, for example one that another call has replaced; see {@link #limit(String,
+     * Stores a limit, such as the result of an earlier call; see {@link #limit(String,
      * long)}.
      *
      * @param name see {@link #lock(String)}
      * @param limit the limit
-     * @return what was stored before; empty: no limit
+     * @return the limit that was stored before; empty: none
      * @throws IllegalArgumentException if an argument is wrong
      * @throws LockUnknownException if the answer was lost
      * @throws HoldfastException if the server could not be asked
@@ -192,8 +192,8 @@ public interface HoldfastClient extends AutoCloseable {
      *
      * @param <T> the type of the result
      * @param name the name of the call; see {@link #lock(String)}
-     * @param ttl for how long the result stays; at least 10 seconds
-     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
+     * @param ttl how long the result is kept; at least 10 seconds
+     * @param codec encodes the result, in at most 16 MiB, and decodes it
      * @param call the call
      * @return the result
      * @throws InterruptedException if the thread is interrupted while it waits
@@ -209,8 +209,8 @@ public interface HoldfastClient extends AutoCloseable {
      *
      * @param <T> the type of the result
      * @param name the name of the call; see {@link #lock(String)}
-     * @param ttl for how long the result stays; at least 10 seconds
-     * @param codec makes the bytes of the result, and the result of the bytes
+     * @param ttl how long the result is kept; at least 10 seconds
+     * @param codec encodes and decodes the result
      * @param call starts the call
      * @return the result
      */
@@ -255,7 +255,7 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * The server's record of the call of this name: {@link HoldfastLock#onceResult()}.
+     * Returns the server's record of the call of this name: {@link HoldfastLock#onceResult()}.
      *
      * @param name the name of the call
      * @return empty if there is no record
@@ -319,17 +319,16 @@ public interface HoldfastClient extends AutoCloseable {
     HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks);
 
     /**
-     * Work that one of all callers does in a period, for a scheduler that runs on every host. The
-     * caller whose turn it is does it, and then the lock stays held for the rest of the period, as
-     * {@link Hold#keep(Duration)}. A run that throws passes the turn on: the next call does the
-     * work. So does a process that dies, when its lease ends. Two calls of one thread exclude each
-     * other too.
+     * Work that only one caller does in each period, for a scheduler that runs on every host. The
+     * caller whose turn it is does the work, and then the lock stays held for the rest of the period, as
+     * after {@link Hold#keep(Duration)}. If a run throws, or its process dies and its lease ends, the next
+     * call does the work. Two calls of one thread exclude each other, too.
      *
      * @param <T> the result
      * @param name the lock's name; see {@link #lock(String)}
      * @param period counted from the start of the work; positive, up to 10 years
-     * @param work what to do
-     * @return returns the result; empty, at once, if it is not the caller's turn. Throws
+     * @param work the work
+     * @return a call that returns the result, or empty at once if it is not the caller's turn. It throws
      *     the exceptions of the work, and the exceptions of {@link HoldfastLock#acquire(Duration)}
      *     and {@link Hold#keep(Duration)}
      * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
@@ -341,13 +340,13 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
-     * Work that one of all callers does in a period, as {@link #oncePer(String, Duration,
+     * Work that only one caller does in each period, as {@link #oncePer(String, Duration,
      * Callable)}; the others do nothing.
      *
      * @param name the lock's name; see {@link #lock(String)}
      * @param period counted from the start of the work; positive, up to 10 years
-     * @param work what to do
-     * @return the work; if its thread is interrupted, it stays interrupted, and the work is not
+     * @param work the work
+     * @return the work; if its thread is interrupted, the thread stays interrupted, and the work is not
      *     done
      * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
      * @throws ClosedException if the client is closed
@@ -363,7 +362,7 @@ public interface HoldfastClient extends AutoCloseable {
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } catch (Exception e) {
-                throw new AssertionError(e); // a Runnable throws no other
+                throw new AssertionError(e); // a Runnable throws no other exception
             }
         };
     }
@@ -371,14 +370,14 @@ public interface HoldfastClient extends AutoCloseable {
     /**
      * A candidate for leadership, with the default lease. Sends nothing until it starts.
      *
-     * @param name the lock's name: one of all its candidates leads
+     * @param name the lock's name: of all its candidates, one leads
      * @param elected takes the fence, in a thread of its own. It may take as long as it likes, and
      *     must return soon after it is interrupted: only then does this candidate stand again. If
      *     it throws, the leader resigns, and stands again after a pause: 100 milliseconds, and each
      *     time up to twice as long, up to 30 seconds, until a term ends without an exception
      * @param lost runs when the leadership is lost, before {@code elected} is interrupted
-     * @param resigned the same when it ends by {@link Leader#resign()} or {@link Leader#close()};
-     *     then the lock is released
+     * @param resigned runs likewise when the leadership ends by {@link Leader#resign()} or {@link
+     *     Leader#close()}; then the lock is released
      * @return the candidate
      * @throws IllegalArgumentException if the name is wrong
      * @throws ClosedException if the client is closed
@@ -390,8 +389,8 @@ public interface HoldfastClient extends AutoCloseable {
     /**
      * A candidate for leadership. Sends nothing until it starts.
      *
-     * @param name the lock's name: one of all its candidates leads
-     * @param lease how long after a leader's end another leads at the latest; it is renewed
+     * @param name the lock's name: of all its candidates, one leads
+     * @param lease the longest time after a leader's death until another leads; it is renewed
      * @param elected as in {@link #leader(String, LongConsumer, Runnable, Runnable)}
      * @param lost see there
      * @param resigned see there
@@ -413,13 +412,13 @@ public interface HoldfastClient extends AutoCloseable {
                         .lease(lease)
                         .renew(true)
                         .reentrant(false)
-                        .note("leader election") // by which `holdfast ls` shows the leader
+                        .note("leader election") // shown by `holdfast ls`
                         .whole();
         return new Leader(lock(name, options), lease, elected, lost, resigned);
     }
 
     /**
-     * The client's counts. Sends nothing.
+     * Returns the client's counts. Sends nothing.
      *
      * @return the counts at this moment
      * @throws ClosedException if the client is closed
@@ -427,9 +426,9 @@ public interface HoldfastClient extends AutoCloseable {
     ClientStats stats();
 
     /**
-     * Asks every server whether it answers, in a Cluster each master: for a health check. With
-     * several masters a majority must answer; {@link #survey} shows each of them. Takes one connect
-     * timeout for each server at most.
+     * Asks every server, in a Cluster each master, whether it answers: for a health check. With
+     * several masters a majority must answer; {@link #survey} shows each of them. Takes at most one connect
+     * timeout for each server.
      *
      * @throws ConnectionFailedException if a server cannot be reached, or a majority of the masters
      * @throws ServerException if a server answers with an error
@@ -441,7 +440,7 @@ public interface HoldfastClient extends AutoCloseable {
      * Checks the settings of the servers that matter to locks. Writes nothing; a setting that
      * the user may not read becomes a note.
      *
-     * @param name a lock's name, to see whether the user has the permissions for its keys; null:
+     * @param name a lock's name, to check the user's permissions for its keys; null:
      *     permissions are not checked
      * @return the findings, server by server
      * @throws ConnectionFailedException if a server cannot be reached
@@ -456,8 +455,8 @@ public interface HoldfastClient extends AutoCloseable {
      * closes its connections. From now on its locks and holds throw {@link ClosedException}. A
      * second close does nothing.
      *
-     * <p>Takes one command timeout at most. Beside a {@link #ping()} or a {@link #survey(String)} of
-     * another thread, whose server does not answer, the client is closed when that ends.
+     * <p>Takes at most one command timeout. If a {@link #ping()} or a {@link #survey(String)} of another
+     * thread is waiting for a server that does not answer, the client is closed when that call ends.
      */
     @Override
     void close();

@@ -13,7 +13,7 @@ import java.util.function.Supplier;
 
 /**
  * A lock that excludes across threads, processes and hosts. {@link HoldfastClient#lock(String)}
- * makes it. An interface, so that a test or a framework may put its own in its place.
+ * makes it. It is an interface, so that a test or a framework can replace it.
  *
  * <pre>{@code
  * try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
@@ -50,9 +50,9 @@ import java.util.function.Supplier;
 public interface HoldfastLock extends Lock {
     /**
      * The same lock for many holders at once: readers, or as many as the {@link LockOptions#permits
-     * permits} of its options. Every call returns the same object. Sends nothing.
+     * permits} of its options allow. Every call returns the same object. Sends nothing.
      *
-     * <p>Its holds stand beside each other, and exclude the holds of the lock itself; each has its
+     * <p>Its holds coexist, and exclude the holds of the lock itself; each has its
      * own fence, lease and loss. All wait in one queue, first come, first served.
      *
      * <p>A thread that has the lock by {@link #lock()}, shared or not, may {@code lock()} it shared
@@ -67,11 +67,11 @@ public interface HoldfastLock extends Lock {
 
     /**
      * The same lock, whose holds take several of its {@link LockOptions#permits permits} each:
-     * {@code warehouse.shared(3)}. No acquire passes an earlier acquire, so a heavy one waits
+     * {@code warehouse.shared(3)}. No acquire overtakes an earlier acquire, so a heavy one waits
      * only for those before it, and light ones wait behind it. Every call with the same weight
      * returns the same object. Sends nothing.
      *
-     * <p>A nested hold may be as heavy as the shared hold that it nests in at most; a heavier
+     * <p>A nested hold can be at most as heavy as the shared hold that it nests in; a heavier
      * acquire is refused with a {@link LockDeadlockException}.
      *
      * @param weight 1 to the permits
@@ -84,7 +84,7 @@ public interface HoldfastLock extends Lock {
      * This lock as the write lock, and {@link #shared()} as the read lock, for code that expects
      * {@code java.util.concurrent.locks}. As with {@link
      * java.util.concurrent.locks.ReentrantReadWriteLock}, a thread may go from the write lock to the
-     * read lock; the other way throws a {@link LockDeadlockException}.
+     * read lock; the reverse throws a {@link LockDeadlockException}.
      *
      * @return both locks
      * @throws UnsupportedOperationException if this is a shared lock: ask the lock itself
@@ -126,7 +126,7 @@ public interface HoldfastLock extends Lock {
      * @param timeout how long to wait; zero tries once
      * @return the hold; close it
      * @throws LockDeadlockException if it would wait while this thread has a hold of the lock
-     * @throws LockTimeoutException if others kept it for all that time
+     * @throws LockTimeoutException if other owners kept it until the timeout
      * @throws InterruptedException if the thread is interrupted before the lock is acquired
      * @throws IllegalArgumentException if the timeout is negative
      * @throws LockUnknownException if the answer was lost: do not enter
@@ -274,8 +274,8 @@ public interface HoldfastLock extends Lock {
 
     /**
      * Whether the caller holds the lock: by a method of {@link Lock}, or by a {@link Hold} that
-     * this thread acquired. If the lock has an {@link LockOptions#owner(String) owner}, its holders
-     * are all one. Sends nothing.
+     * this thread acquired. All holders of a lock with an {@link LockOptions#owner(String) owner}
+     * are one. Sends nothing.
      *
      * @return whether the current thread, or the owner, holds the lock
      */
@@ -292,9 +292,9 @@ public interface HoldfastLock extends Lock {
     long fence();
 
     /**
-     * How often {@link #unlock()} has something to release. Sends nothing.
+     * Returns how often the caller must {@link #unlock()} to release all. Sends nothing.
      *
-     * @return how many holds the current thread, or the owner, has, not counting {@link Hold}s
+     * @return the number of holds of the current thread, or of the owner, not counting {@link Hold}s
      */
     int getHoldCount();
 
@@ -309,7 +309,7 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Reads the lock's state like {@link #inspect()}, further down its lists.
+     * Reads the lock's state like {@link #inspect()}, from further down its lists.
      *
      * @param first how many holds, and how many waiters, to skip: a call lists 100 of each
      * @return its holders, its waiters, and more
@@ -318,8 +318,8 @@ public interface HoldfastLock extends Lock {
     LockInfo inspect(long first);
 
     /**
-     * Takes the lock away from its holders; of more than 100 shared holders, from those that
-     * {@link #inspect()} lists. For operators. A holder finds out at its next renewal or check;
+     * Takes the lock away from its holders; of more than 100 shared holders, only from those that
+     * {@link #inspect()} lists. For operators. A holder notices at its next renewal or check;
      * until then only the fence protects.
      *
      * @return true if it was taken away from a holder; false if it was free or foreign, or went to
@@ -347,30 +347,30 @@ public interface HoldfastLock extends Lock {
     /**
      * Makes a call once for all the threads and processes that need its result at the same time.
      * The first caller makes it; all others wait and get its result, and later callers get it at
-     * once, for as long as it stays. If the call throws, or its process dies, the next caller makes
+     * once, for as long as it is kept. If the call throws, or its process dies, the next caller makes
      * it.
      *
      * <p>If the lease of this lock ends during the call, another caller makes it too; by default
      * the lease is renewed. This lock's owner and reentrance mean nothing here: a call that asks
      * for its own name waits for itself.
      *
-     * <p>If the result cannot be left for others, because the server is full or gone or the lease
-     * ended, its caller gets it all the same, and the log has a warning.
+     * <p>If the result cannot be kept for others, because the server is full or gone or the lease
+     * ended, the caller gets it all the same, and the log has a warning.
      *
      * @param <T> the type of the result
-     * @param ttl for how long the result stays; at least 10 seconds, so that no caller that waits
+     * @param ttl how long the result is kept; at least 10 seconds, so that no caller that waits
      *     misses it
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
-     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes; all
+     * @param codec encodes the result, in at most 16 MiB, and decodes it; all
      *     callers get what it decodes, even the caller that made the call
      * @param call the call
      * @return the result
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds, or the
-     *     result is too long; no result is left then
+     *     result is too long; then no result is kept
      * @throws HoldfastException if the server could not be asked
-     * @throws Exception what the call or the codec throws; no result is left then
+     * @throws Exception the exceptions of the call and of the codec; then no result is kept
      */
     default <T> T once(
             Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
@@ -380,13 +380,13 @@ public interface HoldfastLock extends Lock {
 
     /**
      * {@link #once(Duration, Duration, Codec, Callable)} without a thread that waits. The call
-     * starts on the thread that completes the future. To cancel the future ends the wait; it
-     * cancels the call's own future, and the next caller has its turn when that has ended.
+     * starts on the thread that completes the future. Cancelling the future ends the wait, or
+     * cancels the call's own future; the next caller has its turn when that has ended.
      *
      * @param <T> the type of the result
-     * @param ttl for how long the result stays; at least 10 seconds
+     * @param ttl how long the result is kept; at least 10 seconds
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
-     * @param codec makes the bytes of the result, and the result of the bytes
+     * @param codec encodes and decodes the result
      * @param call starts the call
      * @return the result; it fails as that method throws
      * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds
@@ -418,7 +418,7 @@ public interface HoldfastLock extends Lock {
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws HoldfastException if the server could not be asked: the call was not made
-     * @throws Exception what the call throws
+     * @throws Exception the exceptions of the call
      */
     default <T> T once(OnceOptions<T> options, Callable<? extends T> call) throws Exception {
         return once(options).call(call);
@@ -444,7 +444,7 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * The server's record of the call of this name, with its result or error. Changes nothing.
+     * Returns the server's record of the call of this name, with its result or error. Changes nothing.
      *
      * @return empty if there is no record
      * @throws HoldfastException if the server could not be asked
@@ -458,7 +458,7 @@ public interface HoldfastLock extends Lock {
      * @param timeout how long to wait; zero tries once
      * @return the result, or the turn
      * @throws LockTimeoutException if neither was there in time
-     * @throws InterruptedException if the thread is interrupted before
+     * @throws InterruptedException if the thread is interrupted first
      * @throws IllegalArgumentException if the timeout is negative
      * @throws HoldfastException if the server could not be asked
      */
@@ -470,7 +470,7 @@ public interface HoldfastLock extends Lock {
      * {@link #begin(Duration)} without a thread that waits.
      *
      * @param timeout how long to wait; zero tries once
-     * @return the result, or the turn; to cancel it leaves nothing behind
+     * @return the result, or the turn; cancelling it leaves nothing behind
      * @throws IllegalArgumentException if the timeout is negative
      */
     default CompletableFuture<Turn> beginAsync(Duration timeout) {
@@ -490,7 +490,7 @@ public interface HoldfastLock extends Lock {
      * @throws KeptErrorException if it failed with an error that is kept
      * @throws LockTimeoutException if neither was there in time
      * @throws LockLostException if the hold was lost before the call began: you may try again
-     * @throws InterruptedException if the thread is interrupted before
+     * @throws InterruptedException if the thread is interrupted first
      * @throws HoldfastException if the server could not be asked: do not call
      */
     Turn begin(OnceOptions<?> options) throws InterruptedException;
@@ -499,7 +499,7 @@ public interface HoldfastLock extends Lock {
      * {@link #begin(OnceOptions)} without a thread that waits.
      *
      * @param options see there
-     * @return the result, or the turn; to cancel it leaves nothing behind
+     * @return the result, or the turn; cancelling it leaves nothing behind
      */
     CompletableFuture<Turn> beginAsync(OnceOptions<?> options);
 

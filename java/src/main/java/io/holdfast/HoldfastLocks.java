@@ -21,13 +21,13 @@ import java.util.function.BiFunction;
  * }
  * }</pre>
  *
- * <p>They are taken one after the other, in the order of the bytes of their names. So callers that
- * give them in other orders do not wait for each other for ever; a caller that holds one of them
- * already may. One deadline is for all. Locks that were acquired are released if the rest cannot be
- * acquired. If the lease of one ends while the call waits for the next, it begins again, after
- * a pause.
+ * <p>They are acquired one after the other, in the order of the bytes of their names. So callers that
+ * give them in different orders do not wait for each other for ever; a caller that already holds one of
+ * them may. One deadline applies to all. Locks that were acquired are released if the rest cannot be
+ * acquired. If the lease of a lock ends while the call waits for the next, the call begins again,
+ * after a pause.
  *
- * <p>Any thread may use it. Owners are those of {@link HoldfastLock}.
+ * <p>Any thread may use it. Its owners are those of {@link HoldfastLock}.
  */
 public final class HoldfastLocks {
     private static final int MAX = Core.HF_JOIN_MAX;
@@ -39,9 +39,9 @@ public final class HoldfastLocks {
      * For tests and frameworks that replace the client.
      *
      * @param names the names of the locks
-     * @param start starts to acquire all within a time, {@link Hold#FOREVER} without limit; for the
-     *     calling thread, which waits, if the flag is true
-     * @throws IllegalArgumentException if it is no or too many names, or a name is there twice
+     * @param start starts to acquire all within a time, {@link Hold#FOREVER} without limit; if the flag
+     *     is true, for the calling thread, which waits
+     * @throws IllegalArgumentException if there are no names, too many, or a name twice
      */
     public HoldfastLocks(
             List<String> names, BiFunction<Duration, Boolean, CompletableFuture<Holds>> start) {
@@ -74,7 +74,7 @@ public final class HoldfastLocks {
      *
      * @param timeout how long to wait; zero tries each once
      * @return the holds; close them
-     * @throws LockTimeoutException if others kept one of them: then no lock is held
+     * @throws LockTimeoutException if other owners kept one of them: then no lock is held
      * @throws InterruptedException if the thread is interrupted before all are acquired
      * @throws IllegalArgumentException if the timeout is negative
      * @throws LockUnknownException if an answer was lost: do not enter
@@ -124,7 +124,7 @@ public final class HoldfastLocks {
         }
     }
 
-    /** For people to read; sends nothing. */
+    /** Returns a text for people to read; sends nothing. */
     @Override
     public String toString() {
         return "HoldfastLocks" + names;

@@ -9,9 +9,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * Holds of several locks, which belong together: losing one is losing all. As soon as one is lost,
- * or found to be lost, the others are too, and are released. {@link HoldfastLocks#acquire()} makes
- * it.
+ * Holds of several locks, which belong together: as soon as one is lost, or found to be lost, the
+ * others are lost, too, and released. {@link HoldfastLocks#acquire()} makes them.
  *
  * <p>Any thread may use and release it.
  */
@@ -48,7 +47,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * How long all are certain to last. Sends nothing.
+     * Returns how long all are certain to last. Sends nothing.
      *
      * @return {@link Hold#FOREVER} if no hold ever expires, zero if a hold is no longer held
      */
@@ -57,7 +56,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Whether all are held, as far as this process knows. Sends nothing; see {@link #check()}.
+     * Returns whether all are held, as far as this process knows. Sends nothing; see {@link #check()}.
      *
      * @return false if one was released, or all were lost
      */
@@ -66,7 +65,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Why they were lost. Sends nothing.
+     * Returns why they were lost. Sends nothing.
      *
      * @return the cause; empty if they were not lost, as far as this process knows
      */
@@ -116,8 +115,8 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Leaves all locks held for that long from now on, as {@link Hold#keep(Duration)}. All are
-     * tried; then the first exception is thrown, and the locks that are not kept stay held.
+     * Leaves all locks held for that duration from now on, as {@link Hold#keep(Duration)} does. It tries
+     * all; then the first exception is thrown, and the locks that are not kept stay held.
      *
      * @param duration zero releases them
      * @throws LockNotHeldException if one was released before
@@ -130,10 +129,10 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Makes a release keep all locks for the rest of that time, as {@link
-     * Hold#keepAtLeast(Duration)}.
+     * Makes a release keep all locks for the rest of that duration, as {@link
+     * Hold#keepAtLeast(Duration)} does.
      *
-     * @param duration up to 10 years; zero: a release only releases
+     * @param duration up to 10 years; zero: a release keeps nothing
      * @throws IllegalArgumentException if the duration is out of these bounds
      */
     public void keepAtLeast(Duration duration) {
@@ -141,7 +140,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Releases all that were not released before. All are tried; then the first exception is
+     * Releases all that were not released before. It tries all; then the first exception is
      * thrown, with the others {@linkplain Throwable#getSuppressed() suppressed} in it.
      *
      * @throws LockLostException if they were lost before: you may have to undo the work under them
@@ -172,7 +171,7 @@ public final class Holds implements AutoCloseable {
         }
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "Holds" + fences();

@@ -9,7 +9,7 @@ import java.util.Optional;
 public final class KeptErrorException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    /** As much of an error's message as all languages keep. */
+    /** The length to which all languages cut an error's message. */
     private static final int MESSAGE_MAX = 4096;
 
     /** The name of the error's class. */
@@ -54,7 +54,7 @@ public final class KeptErrorException extends HoldfastException {
     }
 
     /**
-     * The other data of the error; only Python's callers keep it.
+     * The other data of the error; only Python's callers leave some.
      *
      * @return JSON
      */
@@ -62,7 +62,7 @@ public final class KeptErrorException extends HoldfastException {
         return Optional.ofNullable(data);
     }
 
-    /** The error as all languages keep it. */
+    /** Encodes an error, as in all languages. */
     static byte[] encoded(Throwable error) {
         if (error instanceof KeptErrorException kept) {
             return encoded(kept.type, kept.message, kept.data);
@@ -94,7 +94,7 @@ public final class KeptErrorException extends HoldfastException {
         json.append('"');
     }
 
-    /** Any other text is the message of an error without a type. */
+    /** Decodes an error; any other text is the message of an error without a type. */
     static KeptErrorException decoded(byte[] bytes) {
         String text = Bytes.text(bytes);
         try {
@@ -146,7 +146,7 @@ public final class KeptErrorException extends HoldfastException {
             at++;
         }
 
-        /** A value as it stands. */
+        /** Returns a value as its JSON. */
         private String value() {
             skip();
             int start = at;
@@ -168,7 +168,7 @@ public final class KeptErrorException extends HoldfastException {
             return json.substring(start, at);
         }
 
-        /** The text of a JSON string. */
+        /** Returns the text of a JSON string. */
         static String text(String quoted) {
             if (quoted.charAt(0) != '"') {
                 throw new IllegalArgumentException(quoted + " is no string");

@@ -17,7 +17,7 @@ import java.util.function.LongConsumer;
  * lets it stand.
  *
  * <p>A leader that cannot renew its lease is notified a quarter of the lease before it ends, while
- * no other candidate can be elected yet. Only a process that stood still for longer than its lease
+ * no other candidate can be elected yet. Only a process that was suspended for longer than its lease
  * is notified later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence}
  * protects the resource that the leader writes to.
  *
@@ -26,7 +26,7 @@ import java.util.function.LongConsumer;
 public final class Leader implements AutoCloseable {
     private static final long AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
-    /** How often a leader checks whether it still leads: it is not notified of a closed client. */
+    /** How often a leader checks whether it still leads: the close of its client notifies no leader. */
     private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final HoldfastLock lock;
@@ -83,7 +83,7 @@ public final class Leader implements AutoCloseable {
     }
 
     /**
-     * The fence (a fencing token) of this leadership, greater than that of every earlier one.
+     * The fence (a fencing token) of this leadership, greater than the fences of all earlier ones.
      *
      * @return empty if it does not lead
      */
@@ -104,7 +104,7 @@ public final class Leader implements AutoCloseable {
 
     /**
      * Resigns, ends the candidacy, and waits until {@code elected} and {@code resigned} have
-     * returned, even if the thread is interrupted. A call from within one of them does not wait.
+     * returned, even if the thread is interrupted. A call from within either of them does not wait.
      * A shutdown hook that calls it and a callback that calls {@link System#exit} would wait for each
      * other for ever.
      */
@@ -139,10 +139,10 @@ public final class Leader implements AutoCloseable {
                     backoff.reset();
                 }
             } catch (InterruptedException e) {
-                continue; // by close(), or by a callback before
+                continue; // interrupted by close(), or earlier by a callback
             } catch (ClosedException e) {
                 return;
-            } catch (RuntimeException | Error e) { // no thread or descriptor just now, say
+            } catch (RuntimeException | Error e) { // such as no thread or descriptor just now
                 tryLater(e);
             }
         }
@@ -153,7 +153,7 @@ public final class Leader implements AutoCloseable {
         await(AGAIN_NANOS);
     }
 
-    /** Waits for the lock, on this thread: the client's executor may be busy. */
+    /** Waits for the lock on this thread: the client's executor may be busy. */
     private Hold stand() throws InterruptedException {
         synchronized (this) {
             if (stops) {
@@ -167,11 +167,11 @@ public final class Leader implements AutoCloseable {
             synchronized (this) {
                 waits = false;
             }
-            Thread.interrupted(); // it came too late
+            Thread.interrupted(); // clears an interrupt that arrived too late
         }
     }
 
-    /** Stands back, so that another candidate may lead. */
+    /** Waits before standing again, so that another candidate may lead. */
     private void rest(long nanos) {
         long end = System.nanoTime() + nanos;
         for (long left = nanos; left > 0 && !stops; left = end - System.nanoTime()) {
@@ -183,7 +183,7 @@ public final class Leader implements AutoCloseable {
         try {
             changed.tryAcquire(nanos, TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
-            // The caller looks again.
+            // The caller checks the time again.
         }
     }
 
@@ -192,7 +192,7 @@ public final class Leader implements AutoCloseable {
         changed.drainPermits();
         try {
             serve(won);
-        } finally { // also when no thread can be started
+        } finally { // also if no thread can be started
             hold = null;
             end(won);
         }
@@ -220,7 +220,7 @@ public final class Leader implements AutoCloseable {
         try {
             won.close();
         } catch (HoldfastException | LockNotHeldException | ClosedException e) {
-            Log.log(Level.DEBUG, "the end of a leadership", e); // it was notified already
+            Log.log(Level.DEBUG, "the end of a leadership", e); // the callbacks have been notified
         }
     }
 
@@ -242,7 +242,7 @@ public final class Leader implements AutoCloseable {
         }
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "Leader[" + lock.getName() + "]";

@@ -1,8 +1,8 @@
 package io.holdfast;
 
 /**
- * The acquire would wait for the caller itself, which holds the lock: shared, while it asks for it
- * exclusively or with a greater weight, or as a {@link Hold}, in which nothing nests. That hold
+ * The acquire would wait for the caller itself, which holds the lock: either shared, while it asks for
+ * an exclusive or a heavier hold, or as a {@link Hold}, in which nothing nests. That hold
  * stays; release it first.
  */
 public final class LockDeadlockException extends IllegalStateException {

@@ -7,15 +7,15 @@ import java.util.Optional;
 /**
  * One holder of a lock, as the server saw it; see {@link LockInfo#holders()}.
  *
- * @param owner its owner as it was given
+ * @param owner its owner as given
  * @param note its note, {@link LockOptions#note}; empty if it has none
  * @param shared whether others hold the lock beside it
  * @param fence its fence, for {@link HoldfastLock#forceUnlock(long)}
- * @param count the number of its holds: nested holds count
+ * @param count the number of its holds, nested ones included
  * @param heldFor how long it has held the lock, by the server's clock
  * @param remaining the time until the last of its holds ends; {@link Hold#FOREVER} if it never
  *     expires
- * @param kept whether its work has ended, so that it only keeps the lock until then: {@link
+ * @param kept whether its work has ended, and it only keeps the lock for the remaining time: {@link
  *     Hold#keep}, {@link Hold#keepAtLeast}, {@link HoldfastClient#oncePer}. Its process may be gone
  * @param weight the number of permits that its shared holds take; 0 if it holds the lock
  *     exclusively
@@ -49,7 +49,7 @@ public record LockHolder(
         return Origin.of(owner);
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "LockHolder[owner="

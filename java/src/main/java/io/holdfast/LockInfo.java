@@ -8,21 +8,21 @@ import java.util.Optional;
 /**
  * A lock as the server saw it; see {@link HoldfastLock#inspect()} and {@link HoldfastClient#locks}.
  *
- * @param name its name as it was given
+ * @param name its name as given
  * @param held whether it is held, through this library or another
  * @param foreign whether another library's lock holds it
  * @param shared whether it is held shared
- * @param count the number of valid holds, with nested holds; 0 if it is free or foreign
+ * @param count the number of valid holds, nested ones included; 0 if it is free or foreign
  * @param waiters the number of acquires in the queue
  * @param remaining the time until its last hold ends; {@link Hold#FOREVER} if it never expires,
  *     zero if it is free
- * @param result how long its last result stays; zero if it has none
- * @param moving whether its slot of a cluster is being moved: then the waiters and the result are
- *     not known
+ * @param result how long its last result is kept; zero if it has none
+ * @param moving whether its slot of a cluster is moving: then the waiters and the result are
+ *     unknown
  * @param limit the limit that {@link HoldfastClient#limit(String, long)} has stored; empty: no
  *     limit
- * @param holders the holders, the holder that ends first before the others; of 100 holds at most
- * @param queue the acquires that wait, in the order in which they will be served; 100 at most
+ * @param holders the holders, in the order in which they end; of 100 holds at most
+ * @param queue the waiting acquires, in the order in which they will be served; 100 at most
  */
 public record LockInfo(
         byte[] name,
@@ -92,7 +92,7 @@ public record LockInfo(
         return holders.isEmpty() ? Duration.ZERO : holders.get(0).heldFor();
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         String start = "LockInfo[name=" + nameText();

@@ -25,7 +25,7 @@ public final class LockLostException extends LockNotHeldException {
      * For tests and frameworks that replace the client.
      *
      * @param message what went wrong
-     * @param cause why the hold was lost; null if that is not known
+     * @param cause why the hold was lost; null if unknown
      */
     public LockLostException(String message, LossCause cause) {
         super(message);
@@ -35,7 +35,7 @@ public final class LockLostException extends LockNotHeldException {
     /**
      * Why the hold was lost.
      *
-     * @return empty if that is not known
+     * @return empty if unknown
      */
     public Optional<LossCause> lossCause() {
         return Optional.ofNullable(cause);

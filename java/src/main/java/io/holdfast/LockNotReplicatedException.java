@@ -1,6 +1,6 @@
 package io.holdfast;
 
-/** Too few replicas had the lock in time. It was released again, and nothing is held. */
+/** Too few replicas had the lock in time. It was released again: the caller does not hold it. */
 public final class LockNotReplicatedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 

@@ -10,7 +10,7 @@ import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
- * How a lock is held. Immutable: every method returns new options.
+ * The options of a lock. Immutable: every method returns new options.
  *
  * <pre>{@code
  * client.lock("report", LockOptions.defaults().maxHold(Duration.ofHours(1)).reentrant(false))
@@ -19,7 +19,7 @@ import java.util.function.Consumer;
 public final class LockOptions {
     private static final LockOptions DEFAULTS = new LockOptions(new LockSettings());
 
-    /** As the core has it; for {@link #lease()}. */
+    /** The core's default; for {@link #lease()}. */
     private static final Duration DEFAULT_LEASE = Duration.ofSeconds(10);
 
     private static final Duration LONGEST_AHEAD = Duration.ofHours(1);
@@ -34,7 +34,7 @@ public final class LockOptions {
         this.settings = settings;
     }
 
-    /** New options, with one change. */
+    /** Returns new options with one change. */
     private LockOptions with(Consumer<LockSettings> change) {
         return new LockOptions(settings.with(change));
     }
@@ -99,8 +99,8 @@ public final class LockOptions {
     }
 
     /**
-     * Whether an acquire that meets another library's lock without an expiry, which would stand for
-     * ever if its holder is gone, sets this lock's lease as its expiry.
+     * Whether an acquire that finds another library's lock without an expiry sets this lock's lease as its
+     * expiry. Otherwise such a lock would stand for ever if its holder is gone.
      *
      * @param heal false by default
      * @return new options
@@ -113,7 +113,7 @@ public final class LockOptions {
      * The number of replicas that must confirm an acquire before it returns (Redis's {@code
      * WAIT}). If they do not confirm it in time, the lock is released again and the acquire throws
      * {@link LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose
-     * one: only the fence protects from that.
+     * one: only the fence protects against that.
      *
      * @param count 0, which is the default, or more; 0 is the number in the client's URL ({@code
      *     ?replicas=1}), or none
@@ -152,7 +152,7 @@ public final class LockOptions {
     }
 
     /**
-     * Whether an owner that holds the lock may acquire it again, and must then release it as often.
+     * Whether an owner that holds the lock may acquire it again; it must then release each acquire.
      *
      * @param reentrant true by default; false without an {@link #owner(String) owner} gives every
      *     acquire a new owner, so that a thread that holds the lock and acquires it again waits for
@@ -180,8 +180,8 @@ public final class LockOptions {
     }
 
     /**
-     * The number of permits that a shared hold takes. No acquire passes a heavier acquire that
-     * arrived before, so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same
+     * The number of permits that a shared hold takes. No acquire overtakes a heavier acquire that
+     * arrived before, so lighter acquires wait behind it. {@link HoldfastLock#shared(long)} does the same
      * for one lock.
      *
      * @param weight 1, which is the default, or up to the permits; a lock with fewer permits is
@@ -198,8 +198,8 @@ public final class LockOptions {
     }
 
     /**
-     * The head start of an acquire that has to wait: it is queued as if it had arrived that time
-     * earlier. So it passes waiters that arrived up to that time before it, and no waiter waits for
+     * The head start of an acquire that has to wait: it is queued as if it had arrived earlier by that
+     * time. So it overtakes waiters that arrived up to that time before it, and no waiter waits for
      * ever, however many acquires have a head start.
      *
      * @param time zero, which is the default, to an hour; rounded up to milliseconds
@@ -242,7 +242,7 @@ public final class LockOptions {
     }
 
     /**
-     * What the lock is held for, for people: {@code "refund 17"}. {@link HoldfastLock#inspect()}, the
+     * The purpose of the holds, for people: {@code "refund 17"}. {@link HoldfastLock#inspect()}, the
      * message of a timeout and {@code holdfast ls}, {@code top} and {@code inspect} show the note
      * beside the owner. If OpenTelemetry has a current span, its trace id follows. A nested hold has
      * the note of the outer hold.
@@ -276,7 +276,7 @@ public final class LockOptions {
      * @param timeouts 1 or more
      * @param window positive; rounded up to milliseconds
      * @return new options
-     * @throws IllegalArgumentException if one of them is not positive
+     * @throws IllegalArgumentException if either is not positive
      */
     public LockOptions alarm(int timeouts, Duration window) {
         if (timeouts < 1) {
@@ -291,7 +291,7 @@ public final class LockOptions {
     }
 
     /**
-     * No alarm for this lock, whatever the client has.
+     * Turns the alarm off for this lock, whatever the client's options.
      *
      * @return new options
      */
@@ -303,20 +303,20 @@ public final class LockOptions {
                 });
     }
 
-    /** The options of a gate whose rate is stored with its name. */
+    /** Returns the options of a gate whose rate is stored with its name. */
     LockOptions stored() {
         return with(o -> o.leaseMillis = Millis.STORED);
     }
 
-    /** The options of a leader, which otherwise might have to step down within moments. */
+    /** Returns the options of a leader, which otherwise might have to step down within moments. */
     LockOptions whole() {
         return with(o -> o.whole = true);
     }
 
-    // The chosen options; for tests and frameworks that replace the client.
+    // The chosen options, for tests and frameworks that replace the client.
 
     /**
-     * The lease, as it was chosen or by default.
+     * The lease that was chosen, or the default.
      *
      * @return {@link Hold#FOREVER} if the lock never expires
      */
@@ -326,7 +326,7 @@ public final class LockOptions {
     }
 
     /**
-     * Whether holds are renewed, as it was chosen or by default.
+     * Whether holds are renewed, as chosen or by default.
      *
      * @return whether they are renewed until they are released
      */
@@ -381,7 +381,7 @@ public final class LockOptions {
     }
 
     /**
-     * What the lock is held for.
+     * The purpose of the holds.
      *
      * @return empty if there is no note
      */
@@ -390,7 +390,7 @@ public final class LockOptions {
     }
 
     /**
-     * The owner that was given.
+     * The owner that was chosen.
      *
      * @return empty if it is the calling thread, or a new one for each acquire
      */

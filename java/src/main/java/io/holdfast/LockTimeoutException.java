@@ -4,7 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.function.Supplier;
 
-/** Others kept the lock for the whole timeout. It is not held, and nothing is left behind. */
+/** Other owners kept the lock for the whole timeout. The caller does not hold it, and nothing is left behind. */
 public class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
@@ -45,8 +45,8 @@ public class LockTimeoutException extends HoldfastException {
     /**
      * The name of the lock.
      *
-     * @return its bytes as UTF-8; of several locks, the name of the lock that was waited for last,
-     *     or whose lease ended meanwhile; empty if the exception was made without a name
+     * @return its bytes as UTF-8; of several locks, the lock that was waited for last, or whose lease
+     *     ended meanwhile; empty if the exception was made without a name
      */
     public String name() {
         return name;
@@ -62,10 +62,10 @@ public class LockTimeoutException extends HoldfastException {
     }
 
     /**
-     * The holders of the lock. The first call asks the server for the holders at this moment,
+     * Returns the holders of the lock. The first call asks the server for the holders at that moment,
      * and later calls return the same.
      *
-     * @return at most 100; empty if the lock is free by now, another library's lock holds it, the
+     * @return at most 100; empty if the lock has become free, another library's lock holds it, the
      *     server does not answer, or the exception comes from another process
      */
     public List<LockHolder> holders() {
@@ -78,7 +78,7 @@ public class LockTimeoutException extends HoldfastException {
         } catch (HoldfastException | ClosedException unknown) {
             seen = List.of();
         }
-        synchronized (this) { // not while the server is asked
+        synchronized (this) { // not held while the server is asked
             if (holders == null) {
                 holders = seen;
             }

@@ -1,10 +1,10 @@
 package io.holdfast;
 
 /**
- * A connection failed before the answer arrived and could not be restored in time: the server may
+ * A connection failed before the answer arrived, and could not be restored in time: the server may
  * or may not have carried out the request.
  *
- * <p>After an acquire, do not enter: the lock may be held without any caller knowing it, until its
+ * <p>After an acquire, do not enter: the lock may be held, unknown to any caller, until its
  * lease ends. After a release, the hold ends with its lease at the latest.
  */
 public final class LockUnknownException extends HoldfastException {

@@ -7,13 +7,13 @@ import java.util.Optional;
 /**
  * An acquire that waits in a lock's queue, as the server saw it; see {@link LockInfo#queue()}.
  *
- * @param owner its owner as it was given
+ * @param owner its owner as given
  * @param note its note, {@link LockOptions#note}; empty if it has none
  * @param shared whether it asks for a shared hold
- * @param permits of a shared waiter: it enters if at most this number hold the lock then;
+ * @param permits of a shared waiter: it enters once at most this number hold the lock;
  *     0: no limit
- * @param waited how long it has waited; a head start counts as time waited
- * @param timeout its timeout, counted as that is; {@link Hold#FOREVER} if it waits without
+ * @param waited how long it has waited, including its head start
+ * @param timeout its timeout, including its head start; {@link Hold#FOREVER} if it waits without
  *     limit
  * @param weight the number of permits that it takes; 0 if it is not shared
  */
@@ -44,7 +44,7 @@ public record LockWaiter(
         return Origin.of(owner);
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "LockWaiter[owner="

@@ -32,7 +32,7 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
     /**
      * The locks that the walk has not returned yet, in order.
      *
-     * @return a stream, of which each step asks as {@link #hasNext()} does
+     * @return a stream, each step of which asks the servers as {@link #hasNext()} does
      */
     default Stream<LockInfo> stream() {
         int kind = Spliterator.ORDERED | Spliterator.NONNULL;
@@ -58,10 +58,10 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
      * @param locks the number of locks that it has returned
      * @param keysSeen the approximate number of the servers' keys that it has seen
      * @param keys the approximate number of all keys; -1 if the servers do not report it
-     * @param refused the number of keys left out because the user may not use them
+     * @param refused the number of keys left out because the user has no permission for them
      * @param commands the number of commands that it has sent
-     * @param roundTrips the number of round trips that these took
-     * @param answerTime how long all answers took together: the network's time and the servers'
+     * @param roundTrips the number of round trips that the commands took
+     * @param answerTime how long all answers took together, in the network and in the servers
      */
     record Progress(
             long locks,

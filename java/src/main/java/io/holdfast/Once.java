@@ -12,14 +12,14 @@ import java.util.concurrent.CompletionStage;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
-/** {@link HoldfastLock#once}: takes turns until there is a result. Each is for one call. */
+/** Makes one call for {@link HoldfastLock#once}: waits for turns until there is a result. */
 final class Once<T> {
     /** Waits for a turn. */
     interface Begin {
         Turn begin(OnceOptions<?> options) throws Exception;
     }
 
-    /** For messages. */
+    /** The lock, for messages. */
     private final Object lock;
 
     private final OnceOptions<T> options;
@@ -28,7 +28,7 @@ final class Once<T> {
     private final Supplier<Optional<Outcome>> look;
     private final long began = System.nanoTime();
 
-    /** The functions ask the server: for a turn with these options, and for the record. */
+    /** Takes the functions that ask the server: for a turn with given options, and for the record. */
     Once(
             Object lock,
             OnceOptions<T> options,
@@ -42,12 +42,12 @@ final class Once<T> {
         this.look = look;
     }
 
-    /** The options of a caller that only waits for the turn. */
+    /** Returns the options of a caller that only waits for the turn. */
     static OnceOptions<byte[]> waiting(Duration timeout) {
         return OnceOptions.of(Duration.ofSeconds(10), Codec.BYTES).timeout(timeout);
     }
 
-    /** How a call ended. */
+    /** The end of a call. */
     private record End(Outcome.State state, byte[] bytes, Duration ttl) {}
 
     T call(Callable<? extends T> call) throws Exception {
@@ -93,14 +93,14 @@ final class Once<T> {
             } catch (LockLostException e) {
                 if (rest().timeout().isZero()) {
                     throw e;
-                } // else again: the call had not begun
+                } // else try again: the call had not begun
             } catch (KeptErrorException e) {
                 throw Once.<Exception>thrown(options.told(e));
             }
         }
     }
 
-    /** The options with the rest of the timeout. */
+    /** Returns the options with the rest of the timeout. */
     private OnceOptions<T> rest() {
         Duration timeout = options.timeout();
         if (timeout.compareTo(Hold.FOREVER) >= 0) {
@@ -131,7 +131,7 @@ final class Once<T> {
                 case RETRY -> new End(Outcome.State.RETRY, new byte[0], Duration.ZERO);
                 default -> unknown(failure);
             };
-        } catch (Throwable e) { // of the user's predicate, or of the failure's own methods
+        } catch (Throwable e) { // from the user's predicate, or from the failure's own methods
             if (e != failure) {
                 failure.addSuppressed(e);
             }
@@ -192,7 +192,7 @@ final class Once<T> {
             CompletableFuture<T> future,
             Supplier<? extends CompletionStage<? extends T>> call) {
         CompletableFuture<Turn> begun = beginAsync.apply(each);
-        future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
+        future.whenComplete((result, failure) -> begun.cancel(false)); // does nothing if it has ended
         begun.whenComplete(
                 (turn, failure) -> {
                     if (bare(failure) instanceof LockLostException
@@ -249,7 +249,7 @@ final class Once<T> {
         try {
             stage.toCompletableFuture().cancel(true);
         } catch (UnsupportedOperationException e) {
-            // It goes on to its end.
+            // The call goes on to its end.
         }
     }
 

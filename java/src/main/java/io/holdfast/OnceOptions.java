@@ -14,7 +14,7 @@ import java.util.function.Consumer;
 import java.util.function.Predicate;
 
 /**
- * How a call is made once; see {@link HoldfastLock#once(OnceOptions, java.util.concurrent.Callable)}.
+ * The options of a call that is made once; see {@link HoldfastLock#once(OnceOptions, java.util.concurrent.Callable)}.
  * Immutable: every method returns new options.
  *
  * <pre>{@code
@@ -31,7 +31,7 @@ import java.util.function.Predicate;
 public final class OnceOptions<T> implements Cloneable {
     static final int NOTE_MAX = 1024;
 
-    /** The part of it that fits into a note. */
+    /** Cuts a text to the length of a note. */
     static byte[] shortened(String why) {
         byte[] bytes = why.getBytes(StandardCharsets.UTF_8);
         return bytes.length <= NOTE_MAX ? bytes : Arrays.copyOf(bytes, NOTE_MAX);
@@ -57,11 +57,11 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * The default options: wait without limit, call again if a caller dies, keep no error.
+     * The default options: wait without limit, call again if a caller dies, and keep no error.
      *
      * @param <T> the type of the result
-     * @param ttl for how long the result stays, 10 seconds to 10 years
-     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
+     * @param ttl how long the result is kept, 10 seconds to 10 years
+     * @param codec encodes the result, in at most 16 MiB, and decodes it
      * @return the options
      * @throws IllegalArgumentException if {@code ttl} is out of bounds
      */
@@ -107,7 +107,7 @@ public final class OnceOptions<T> implements Cloneable {
 
     /**
      * The values on which the call depends. The SHA-256 of these bytes, its <em>fingerprint</em>,
-     * is kept with the result, and a caller with another fingerprint gets a {@link
+     * is kept with the result, and a caller with a different fingerprint gets a {@link
      * FingerprintMismatchException}.
      *
      * @param args any bytes
@@ -134,9 +134,9 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * Which errors of the call are kept for the other callers, which do not call. The caller that
+     * Which errors of the call are kept for the other callers, which do not call again. The caller that
      * made the call gets its own exception. The others get an exception of the class given here, if
-     * that is public and has a public constructor that takes the message alone, and else a {@link
+     * that class is public and has a public constructor that takes only the message, or else a {@link
      * KeptErrorException}.
      *
      * @param errors classes of exceptions; a subclass counts
@@ -152,7 +152,7 @@ public final class OnceOptions<T> implements Cloneable {
     /**
      * Which errors of the call are kept for the other callers, as {@link KeptErrorException}.
      *
-     * @param errors true for an error that is kept
+     * @param errors returns true for an error to keep
      * @return new options
      */
     public OnceOptions<T> keep(Predicate<? super Throwable> errors) {
@@ -165,7 +165,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * For how long an error is kept.
+     * How long an error is kept.
      *
      * @param ttl 10 seconds to 10 years; as long as a result by default
      * @return new options
@@ -192,7 +192,7 @@ public final class OnceOptions<T> implements Cloneable {
     /**
      * The errors that prove that the call was not made.
      *
-     * @param errors true for such an error
+     * @param errors returns true for such an error
      * @return new options
      */
     public OnceOptions<T> notCalled(Predicate<? super Throwable> errors) {
@@ -221,8 +221,8 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * For how long an unknown outcome is kept, from when the first caller learns of it. When it
-     * ends, the next caller calls again.
+     * How long an unknown outcome is kept, from when the first caller learns of it. After that
+     * time the next caller calls again.
      *
      * @param ttl 10 seconds to 10 years; {@link Hold#FOREVER}, the default: until it is settled
      * @return new options
@@ -236,7 +236,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * For how long the result stays.
+     * How long the result is kept.
      *
      * @return 10 seconds to 10 years
      */
@@ -256,7 +256,7 @@ public final class OnceOptions<T> implements Cloneable {
     /**
      * Whether the call is made at most once.
      *
-     * @return as set
+     * @return false by default
      */
     public boolean atMostOnce() {
         return atMostOnce;
@@ -281,7 +281,7 @@ public final class OnceOptions<T> implements Cloneable {
     }
 
     /**
-     * For how long an unknown outcome is kept.
+     * How long an unknown outcome is kept.
      *
      * @return {@link Hold#FOREVER}: until it is settled
      */
@@ -297,14 +297,14 @@ public final class OnceOptions<T> implements Cloneable {
         return keepTtl;
     }
 
-    /** The record of a call that failed like this. */
+    /** Returns the state of a call that failed with this exception. */
     Outcome.State endOf(Throwable failure) {
         return keep.test(failure)
                 ? Outcome.State.FAILED
                 : notCalled.test(failure) ? Outcome.State.RETRY : Outcome.State.UNKNOWN;
     }
 
-    /** The exception for a caller that gets an error: its own class, if that can be made. */
+    /** Returns the exception for a caller that gets a kept error: of its own class, if that can be made. */
     Throwable told(Throwable failure) {
         if (failure instanceof KeptErrorException error) {
             for (Class<? extends Throwable> each : kept) {

@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 
-/** Work that one of all callers does in a period. */
+/** Work that only one caller does in each period. */
 final class OncePer<T> implements Callable<Optional<T>> {
     private final HoldfastLock lock;
     private final Duration period;
@@ -21,7 +21,7 @@ final class OncePer<T> implements Callable<Optional<T>> {
         this.work = work;
     }
 
-    /** Empty: it is not this caller's turn. */
+    /** Does the work; empty: it is not this caller's turn. */
     @Override
     public Optional<T> call() throws Exception {
         Hold hold;
@@ -35,7 +35,7 @@ final class OncePer<T> implements Callable<Optional<T>> {
             try {
                 return Optional.ofNullable(work.call());
             } catch (Throwable e) {
-                hold.keepAtLeast(Duration.ZERO); // the turn is the next caller's
+                hold.keepAtLeast(Duration.ZERO); // the next caller has the turn
                 throw e;
             }
         }

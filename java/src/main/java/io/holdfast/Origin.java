@@ -6,30 +6,30 @@ import io.holdfast.internal.core.hf_owner_parts;
 import java.util.Optional;
 
 /**
- * Where a default owner is: one of an acquire that was given no owner.
+ * The origin of an owner that the program did not choose.
  *
  * @param host the host's name
  * @param pid the process on that host
  * @param client the client's name; see {@link ClientOptions#clientName}
- * @param kind what of the process it is
- * @param number which one, counted from 1 in that process; not the system's number
+ * @param kind the kind of owner in that process
+ * @param number the owner's number, counted from 1 in that process; not the system's number
  */
 public record Origin(String host, long pid, String client, Kind kind, long number) {
-    /** What an owner is in its process. */
+    /** The kinds of owners in a process. */
     public enum Kind {
         /** A thread. */
         THREAD,
         /** A task of an event loop. */
         TASK,
-        /** One operation, as of {@link HoldfastLock#acquireAsync()}. */
+        /** One operation, such as an {@link HoldfastLock#acquireAsync()}. */
         OPERATION
     }
 
     /**
-     * Reads it from an owner.
+     * Reads the origin from an owner.
      *
      * @param owner as in {@link LockHolder} and {@link LockWaiter}
-     * @return the origin; empty if it is another owner, which its program chose
+     * @return the origin; empty if the program chose the owner
      */
     public static Optional<Origin> of(byte[] owner) {
         try (hf_owner_parts parts = new hf_owner_parts()) {

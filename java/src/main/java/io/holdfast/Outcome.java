@@ -8,15 +8,15 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * What the server knows of a call that is made once; see {@link HoldfastLock#onceResult()}. Any
- * thread may use it. The methods that settle the call do so only if the record is still that of the
- * same call; they throw a {@link LockNotHeldException} if there is no such record any more, an
+ * The server's record of a call that is made once; see {@link HoldfastLock#onceResult()}. Any
+ * thread may use it. The methods that settle the call do so only if the record is still of the
+ * same call. They throw a {@link LockNotHeldException} if there is no such record any more, an
  * {@link OutcomeSettledException} if the call is done or settled already, a {@link
  * LockTimeoutException} if the call is in progress, and a {@link HoldfastException} if the server
- * could not be asked. Nothing is changed then.
+ * could not be asked. Then nothing is changed.
  */
 public final class Outcome {
-    /** How far a call is. */
+    /** The states of a call. */
     public enum State {
         /** It has begun, and its caller holds the lock. */
         RUNNING,
@@ -34,13 +34,13 @@ public final class Outcome {
     @FunctionalInterface
     public interface Settler {
         /**
-         * Settles it.
+         * Settles the call.
          *
          * @param state {@code DONE}, {@code FAILED} or {@code RETRY}; null: forget the call
-         * @param fence of the record
+         * @param fence the record's fence
          * @param force also while the call is in progress; and replace a result or an error
-         * @param bytes the result or the error; else empty
-         * @param ttl for how long they stay; else zero
+         * @param bytes the result or the error; otherwise empty
+         * @param ttl how long they are kept; otherwise zero
          */
         void settle(State state, long fence, boolean force, byte[] bytes, Duration ttl);
     }
@@ -58,15 +58,15 @@ public final class Outcome {
     /**
      * For tests and frameworks that replace the client.
      *
-     * @param state how far the call is
+     * @param state the state of the call
      * @param atMostOnce whether it is made at most once
-     * @param fence of the hold that made it
-     * @param owner of that hold, or of the caller that settled the call
+     * @param fence the fence of the hold that made it
+     * @param owner the owner of that hold, or of the caller that settled the call
      * @param since when it reached this state
-     * @param ttl for how long the record stays
-     * @param note what its caller noted
+     * @param ttl how long the record is kept
+     * @param note the caller's note
      * @param bytes the result or the error; null if there is none
-     * @param settler settles it
+     * @param settler settles the call
      */
     public Outcome(
             State state,
@@ -90,7 +90,7 @@ public final class Outcome {
     }
 
     /**
-     * How far the call is.
+     * The state of the call.
      *
      * @return its state when the server was asked
      */
@@ -101,7 +101,7 @@ public final class Outcome {
     /**
      * Whether the call is made at most once.
      *
-     * @return as its caller asked
+     * @return the mode that its caller chose
      */
     public boolean atMostOnce() {
         return atMostOnce;
@@ -135,7 +135,7 @@ public final class Outcome {
     }
 
     /**
-     * For how long the record stays.
+     * How long the record is kept.
      *
      * @return {@link Hold#FOREVER}: until the call is settled
      */
@@ -144,7 +144,7 @@ public final class Outcome {
     }
 
     /**
-     * What its caller noted, or said of the end.
+     * The note that its caller gave, or left at the end.
      *
      * @return text, maybe empty
      */
@@ -173,11 +173,11 @@ public final class Outcome {
     }
 
     /**
-     * Says that the call was made, and keeps its result for all callers.
+     * Records that the call was made, and keeps its result for all callers.
      *
      * @param result its bytes, as the callers' codec makes them; at most 16 MiB
-     * @param ttl for how long it stays, 10 seconds to 10 years
-     * @throws IllegalArgumentException if one is out of bounds
+     * @param ttl how long it is kept, 10 seconds to 10 years
+     * @throws IllegalArgumentException if either is out of bounds
      */
     public void resolve(byte[] result, Duration ttl) {
         Millis.ttl(ttl);
@@ -185,10 +185,10 @@ public final class Outcome {
     }
 
     /**
-     * Says that the call failed, and keeps its error for all callers.
+     * Records that the call failed, and keeps its error for all callers.
      *
      * @param error the error
-     * @param ttl for how long it stays, 10 seconds to 10 years
+     * @param ttl how long it is kept, 10 seconds to 10 years
      * @throws IllegalArgumentException if the ttl is out of bounds
      */
     public void resolveError(Throwable error, Duration ttl) {
@@ -197,14 +197,14 @@ public final class Outcome {
     }
 
     /**
-     * Says that the call may be made again: the next caller makes it. If the result of the first
-     * call arrives before that, it is kept.
+     * Lets the next caller make the call again. If the result of the first
+     * call arrives earlier, it is kept.
      */
     public void retry() {
         settler.settle(State.RETRY, fence, false, new byte[0], Duration.ZERO);
     }
 
-    /** Forgets all about the call, also its result: the next caller makes it. */
+    /** Forgets all about the call, including its result: the next caller makes it. */
     public void forget() {
         forget(false);
     }
@@ -212,13 +212,13 @@ public final class Outcome {
     /**
      * Forgets all about the call.
      *
-     * @param force also while it is in progress: its hold ends
+     * @param force also if it is in progress: its hold ends
      */
     public void forget(boolean force) {
         settler.settle(null, fence, force, new byte[0], Duration.ZERO);
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "Outcome["

@@ -4,13 +4,13 @@ import java.time.Duration;
 import java.time.Instant;
 
 /**
- * The call began, and no server knows how it ended: its caller died, was lost, or failed. Do not
+ * The call began, and no server knows how it ended: its caller died, lost its hold, or failed. Do not
  * call. Find out what became of the call, for example from the vendor, and settle it.
  */
 public final class OutcomeUnknownException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    /** What is known of the call. */
+    /** The record of the call. */
     private final transient Outcome outcome;
 
     /**
@@ -25,9 +25,9 @@ public final class OutcomeUnknownException extends HoldfastException {
     }
 
     /**
-     * What is known of the call.
+     * Returns the record of the call.
      *
-     * @return its record
+     * @return the record
      * @throws IllegalStateException if this exception came from another process
      */
     public Outcome outcome() {
@@ -67,7 +67,7 @@ public final class OutcomeUnknownException extends HoldfastException {
     }
 
     /**
-     * What its caller noted, or said of the end.
+     * The note that its caller gave, or left at the end.
      *
      * @return text, maybe empty
      */
@@ -76,16 +76,16 @@ public final class OutcomeUnknownException extends HoldfastException {
     }
 
     /**
-     * Says that the call was made, and keeps its result: {@link Outcome#resolve}.
+     * Records that the call was made, and keeps its result: {@link Outcome#resolve}.
      *
      * @param result its bytes
-     * @param ttl for how long it stays, 10 seconds to 10 years
+     * @param ttl how long it is kept, 10 seconds to 10 years
      */
     public void resolve(byte[] result, Duration ttl) {
         outcome().resolve(result, ttl);
     }
 
-    /** Says that the call may be made again: {@link Outcome#retry}. */
+    /** Lets the next caller make the call again: {@link Outcome#retry}. */
     public void retry() {
         outcome().retry();
     }

@@ -2,14 +2,14 @@ package io.holdfast;
 
 /** Why an acquire did not get the lock, although the server answered. */
 public enum RefusalCause {
-    /** It tried once, and others held the lock. */
+    /** It tried once, and other owners held the lock. */
     BUSY,
-    /** Others kept the lock until its time was up. */
+    /** Other owners kept the lock until its timeout. */
     TIMEOUT,
     /** It was cancelled or interrupted, or the client was closed. */
     CANCELLED,
     /** It would have waited for itself. */
     DEADLOCK,
-    /** Too few replicas had it in time. */
+    /** Too few replicas had the lock in time. */
     REPLICAS
 }

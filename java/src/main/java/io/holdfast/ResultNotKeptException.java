@@ -6,15 +6,15 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * The call was made, and others do not have its result: this exception has it. No caller calls again
- * if the call is made at most once.
+ * The call was made, but its result could not be kept for others: this exception has it. No caller
+ * calls again if the call is made at most once.
  */
 public final class ResultNotKeptException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
     /** Why a result was not kept. */
     public enum Reason {
-        /** The call was settled meanwhile, or the record is another caller's. */
+        /** The call was settled meanwhile, or the record belongs to another caller. */
         SETTLED,
         /** The server did not answer; the client goes on trying until it is closed. */
         UNREACHABLE,
@@ -29,17 +29,17 @@ public final class ResultNotKeptException extends HoldfastException {
         ENCODING
     }
 
-    /** What the call returned. */
+    /** The call's result. */
     private final transient Object result;
 
-    /** Why it was not kept. */
+    /** Why the result was not kept. */
     private final Reason reason;
 
-    /** For which the call was made. */
+    /** The lock for which the call was made. */
     private final String lock;
-    /** Looks at its record. */
+    /** Reads the record of the call. */
     private final transient Supplier<Optional<Outcome>> look;
-    /** Of the hold that made the call. */
+    /** The fence of the hold that made the call. */
     private final long fence;
 
     ResultNotKeptException(
@@ -62,7 +62,7 @@ public final class ResultNotKeptException extends HoldfastException {
         this.reason = reason;
     }
 
-    /** What one of the user's errors says of itself, or its class, if its own method throws. */
+    /** Returns a text of the user's error, or its class, if its own method throws. */
     static String said(Throwable error, Function<Throwable, String> method) {
         try {
             return String.valueOf(method.apply(error));
@@ -72,9 +72,9 @@ public final class ResultNotKeptException extends HoldfastException {
     }
 
     /**
-     * What the call returned.
+     * The call's result.
      *
-     * @param <T> what it is
+     * @param <T> the type of the result
      * @return the result; null if this exception came from another process
      */
     @SuppressWarnings("unchecked")
@@ -92,11 +92,11 @@ public final class ResultNotKeptException extends HoldfastException {
     }
 
     /**
-     * Keeps something else as the result for all callers, for example something shorter: {@link
+     * Keeps another result for all callers, for example a shorter one: {@link
      * Outcome#resolve}.
      *
      * @param other its bytes, as the callers' codec makes them; at most 16 MiB
-     * @param ttl for how long it stays, 10 seconds to 10 years
+     * @param ttl how long it is kept, 10 seconds to 10 years
      * @throws OutcomeSettledException if the call is done or settled already
      * @throws IllegalArgumentException if an argument is out of bounds
      * @throws IllegalStateException if this exception came from another process

@@ -5,22 +5,22 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * What {@link HoldfastLock#begin(OnceOptions) begin()} gives: the result of what is done once, or
- * the turn to do it. A caller that has the turn must report how it ended: {@link #finish finish},
- * {@link #fail fail}, {@link #withdraw withdraw} or {@link #unknown unknown}. To release the {@link
- * #hold} says nothing: if the call is made {@linkplain OnceOptions#atMostOnce at most once}, its outcome is
- * unknown then, and else the next caller has the turn.
+ * The result of {@link HoldfastLock#begin(OnceOptions) begin()}: the result of work that is done once,
+ * or the turn to do it. A caller that has the turn must report how the work ended: {@link #finish
+ * finish}, {@link #fail fail}, {@link #withdraw withdraw} or {@link #unknown unknown}. Releasing the
+ * {@link #hold} reports nothing: the outcome of a call made {@linkplain OnceOptions#atMostOnce at most
+ * once} is then unknown, and otherwise the next caller has the turn.
  */
 public interface Turn {
     /**
-     * The result that another left.
+     * The result that another caller left.
      *
      * @return its bytes; empty if it is this caller's turn
      */
     Optional<byte[]> result();
 
     /**
-     * The hold under which to do it, with its fence and its losses.
+     * The hold under which to do the work, with its fence and its losses.
      *
      * @return the hold
      * @throws IllegalStateException if there is a result
@@ -28,42 +28,42 @@ public interface Turn {
     Hold hold();
 
     /**
-     * Says how the call ended, and releases the hold; the methods below are this one.
+     * Reports how the call ended, and releases the hold; the methods below use this one.
      *
      * @param state {@code DONE}; {@code FAILED}; {@code UNKNOWN}; {@code RETRY}: the call was not
      *     made
-     * @param bytes the result, the error, or for {@code UNKNOWN} why, at most 1024 bytes
-     * @param ttl for how long a result or an error stays; else zero
+     * @param bytes the result, the error, or for {@code UNKNOWN} the reason, at most 1024 bytes
+     * @param ttl how long a result or an error is kept; otherwise zero
      * @return ends when the server has it; fails as {@link #finish} throws
-     * @throws IllegalArgumentException if one is out of bounds; the turn stays
+     * @throws IllegalArgumentException if an argument is out of bounds; the turn stays
      * @throws IllegalStateException if there is a result
      */
     CompletableFuture<Void> endAsync(Outcome.State state, byte[] bytes, Duration ttl);
 
     /**
-     * {@link #endAsync}, and waits for it.
+     * Calls {@link #endAsync}, and waits for it.
      *
      * @param state as there
      * @param bytes as there
      * @param ttl as there
-     * @throws IllegalArgumentException if one is out of bounds; the turn stays
+     * @throws IllegalArgumentException if an argument is out of bounds; the turn stays
      * @throws IllegalStateException if there is a result
      */
     void end(Outcome.State state, byte[] bytes, Duration ttl);
 
     /**
      * Releases the hold, and leaves a result for all callers that wait, and for those that call
-     * while it stays. If the call is made at most once, the result is kept even if the hold was lost
+     * while it is kept. If the call is made at most once, the result is kept even if the hold was lost
      * before, unless the call has been settled.
      *
      * @param result at most 16 MiB
-     * @param ttl for how long it stays; at least 10 seconds
-     * @throws IllegalArgumentException if one is out of bounds; the turn stays
+     * @param ttl how long it is kept; at least 10 seconds
+     * @throws IllegalArgumentException if an argument is out of bounds; the turn stays
      * @throws IllegalStateException if there is a result
-     * @throws LockLostException if the hold was lost before; another may have its turn
+     * @throws LockLostException if the hold was lost before; another caller may have its turn
      * @throws LockNotHeldException if it was released before
      * @throws OutcomeSettledException if the call was settled meanwhile: the result was not kept
-     * @throws ServerException if the server did not keep it: the next one has its turn, but not if
+     * @throws ServerException if the server did not keep it: the next caller has its turn, but not if
      *     the call is made at most once
      * @throws HoldfastException if the server could not be asked
      */
@@ -75,9 +75,9 @@ public interface Turn {
      * {@link #finish} without a thread that waits.
      *
      * @param result at most 16 MiB
-     * @param ttl for how long it stays; at least 10 seconds
+     * @param ttl how long it is kept; at least 10 seconds
      * @return ends when the server has it; fails as {@link #finish} throws
-     * @throws IllegalArgumentException if one is out of bounds; the turn stays
+     * @throws IllegalArgumentException if an argument is out of bounds; the turn stays
      * @throws IllegalStateException if there is a result
      */
     default CompletableFuture<Void> finishAsync(byte[] result, Duration ttl) {
@@ -85,21 +85,21 @@ public interface Turn {
     }
 
     /**
-     * Releases the hold, and leaves an error, which all others get as a {@link KeptErrorException}.
+     * Releases the hold, and leaves an error, which all other callers get as a {@link KeptErrorException}.
      * Throws as {@link #finish} does.
      *
-     * @param error its class's name and its message are kept
-     * @param ttl for how long it stays; at least 10 seconds
+     * @param error the name of its class and its message are kept
+     * @param ttl how long it is kept; at least 10 seconds
      */
     default void fail(Throwable error, Duration ttl) {
         end(Outcome.State.FAILED, KeptErrorException.encoded(error), ttl);
     }
 
     /**
-     * Releases the hold of a call of which it is unknown whether it was made. Throws as {@link
+     * Releases the hold of a call that may or may not have been made. Throws as {@link
      * #finish} does.
      *
-     * @param why for the person who settles the call; what exceeds 1024 bytes is cut off
+     * @param why for the person who settles the call; cut to 1024 bytes
      */
     default void unknown(String why) {
         end(Outcome.State.UNKNOWN, OnceOptions.shortened(why), Duration.ZERO);

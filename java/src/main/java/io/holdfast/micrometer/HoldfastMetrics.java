@@ -33,8 +33,8 @@ import java.util.function.ToLongFunction;
  * new HoldfastMetrics(client).bindTo(registry);
  * }</pre>
  *
- * <p>The tag {@code lock} is the name, if that is counted apart, and else empty, so that a sum over
- * all is the client's. A name gets its meters when it is first seen. {@code holdfast.wait} and {@code
+ * <p>The tag {@code lock} is the name, if it is counted separately, and otherwise empty, so that a sum
+ * over all is the client's. A name gets its meters when it is first seen. {@code holdfast.wait} and {@code
  * holdfast.hold} are timers; their buckets are the gauges {@code holdfast.wait.histogram} and {@code
  * holdfast.hold.histogram} with the tag {@code le}, in seconds and cumulative.
  *
@@ -44,7 +44,7 @@ import java.util.function.ToLongFunction;
  */
 @SuppressWarnings("exports") // users of this class depend on Micrometer themselves
 public final class HoldfastMetrics implements MeterBinder {
-    /** All meters that are read together have the same figures. */
+    /** How long meters reuse the same figures, so that those read together agree. */
     private static final long FRESH_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
     private final WeakReference<HoldfastClient> client;
@@ -55,10 +55,10 @@ public final class HoldfastMetrics implements MeterBinder {
     private long readAt;
 
     /**
-     * The meters of a client.
+     * Makes the meters of a client.
      *
      * @param client the client to measure
-     * @param tags the tags of all its meters, to tell several clients apart
+     * @param tags the tags of all its meters, to distinguish several clients
      */
     public HoldfastMetrics(HoldfastClient client, Tag... tags) {
         this.client = new WeakReference<>(Objects.requireNonNull(client, "client"));

@@ -24,11 +24,11 @@ import java.util.concurrent.atomic.AtomicReference;
  * holdfast.lock.hold}, until its release. They have the lock's name as {@code holdfast.lock} and the
  * fence as {@code holdfast.fence}, both of high cardinality, and the exceptions that end them. The
  * Spring Boot starter observes {@code @Locked}, {@code @OncePer}, {@code @Leading} and {@code
- * @Idempotent} methods so.
+ * @Idempotent} methods in this way.
  *
  * <p>Any thread may call every method.
  */
-@SuppressWarnings("exports") // who uses this has Micrometer
+@SuppressWarnings("exports") // users of this class depend on Micrometer themselves
 public final class HoldfastObservations {
     private final ObservationRegistry registry;
 
@@ -39,14 +39,14 @@ public final class HoldfastObservations {
          * Does the work.
          *
          * @param hold the hold
-         * @return what the caller gets
+         * @return the caller's result
          * @throws Exception if it fails
          */
         T with(Hold hold) throws Exception;
     }
 
     /**
-     * Observes by the handlers of a registry.
+     * Observes through the handlers of a registry.
      *
      * @param registry the application's registry
      */
@@ -87,7 +87,7 @@ public final class HoldfastObservations {
                 wait.stop();
             }
         } catch (RuntimeException | Error e) {
-            if (acquired[0] != null) { // a handler of the user's failed
+            if (acquired[0] != null) { // a user's handler failed
                 acquired[0].close();
             }
             throw e;
@@ -123,7 +123,7 @@ public final class HoldfastObservations {
         try {
             wait.scoped(() -> started.set(lock.acquireAsync(timeout)));
         } catch (RuntimeException | Error e) {
-            if (started.get() != null && !started.get().cancel(true)) { // a handler of the user's failed
+            if (started.get() != null && !started.get().cancel(true)) { // a user's handler failed
                 started.get().thenAccept(Hold::releaseAsync);
             }
             throw e;
@@ -132,15 +132,15 @@ public final class HoldfastObservations {
     }
 
     /**
-     * Does the work with a hold, and releases nothing. If the work gives a {@link CompletionStage},
-     * the observation ends when that does.
+     * Does the work with a hold, and releases nothing. If the work returns a {@link CompletionStage},
+     * the observation ends when the stage does.
      *
      * @param hold the hold
      * @param lock the lock's name
      * @param work the work, in which the observation is the current one
-     * @param <T> what the work gives
-     * @return what the work gives
-     * @throws Exception what the work throws
+     * @param <T> the type of the result
+     * @return the result of the work
+     * @throws Exception the exceptions of the work
      */
     public <T> T during(Hold hold, String lock, Callable<T> work) throws Exception {
         Observation held = start("hold", lock);
@@ -153,15 +153,15 @@ public final class HoldfastObservations {
      *
      * @param observation from {@link #start}
      * @param work the work, in which the observation is the current one
-     * @param <T> what the work gives
-     * @return what the work gives
-     * @throws Exception what the work throws
+     * @param <T> the type of the result
+     * @return the result of the work
+     * @throws Exception the exceptions of the work
      */
     public <T> T during(Observation observation, Callable<T> work) throws Exception {
         T result;
         try {
             result = observation.<T, Exception>scopedChecked(work::call);
-        } catch (Exception | Error e) { // which it has noted
+        } catch (Exception | Error e) { // the observation has recorded it
             observation.stop();
             throw e;
         }
@@ -179,12 +179,12 @@ public final class HoldfastObservations {
      * @param lock the lock
      * @param timeout how long to wait; zero tries once
      * @param work the work
-     * @param <T> what the work gives
-     * @return what the work gives
-     * @throws Exception what the acquire, the work or the release throws
+     * @param <T> the type of the result
+     * @return the result of the work
+     * @throws Exception the exceptions of the acquire, the work or the release
      */
     public <T> T hold(HoldfastLock lock, Duration timeout, Work<T> work) throws Exception {
-        try (Hold hold = acquire(lock, timeout)) { // for a handler that fails before the work
+        try (Hold hold = acquire(lock, timeout)) { // closed here if a handler fails before the work
             return during(
                     hold,
                     lock.getName(),
@@ -200,7 +200,7 @@ public final class HoldfastObservations {
      * Stops an observation.
      *
      * @param observation from {@link #start}
-     * @param failure what ended it; null if nothing failed
+     * @param failure the exception that ended it; null if nothing failed
      */
     public static void stop(Observation observation, Throwable failure) {
         if (failure != null) {

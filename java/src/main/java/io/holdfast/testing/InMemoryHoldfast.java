@@ -9,7 +9,7 @@ import io.holdfast.internal.memory.MemoryNames;
 /**
  * Locks in the memory of this process, for unit tests without a server. The clients that it {@link
  * #connect() makes} exclude each other as if they were connected to one Redis: owners, reentrance,
- * the queue, timeouts, leases, fences and losses are as there. It knows of no failures of the
+ * the queue, timeouts, leases, fences and losses are the same. It has no failures of the
  * network, no other libraries' locks and no replicas, counts all names together and raises no
  * alarm.
  *
@@ -24,7 +24,7 @@ import io.holdfast.internal.memory.MemoryNames;
 public final class InMemoryHoldfast {
     private final MemoryNames names = new MemoryNames();
 
-    /** Locks that are free. */
+    /** Makes locks that are free. */
     public InMemoryHoldfast() {}
 
     /**

@@ -11,8 +11,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * A private Redis for a test: the {@code redis-server} of the {@code PATH}, or else its {@code
- * valkey-server}, on a free port of this host. It keeps nothing on disk, and ends with this JVM at
- * the latest.
+ * valkey-server}, on a free port of this host. It keeps nothing on disk, and ends at the latest
+ * with this JVM.
  *
  * <pre>{@code
  * try (TestRedis redis = TestRedis.start();
@@ -22,7 +22,7 @@ import java.util.concurrent.TimeUnit;
  * }</pre>
  */
 public final class TestRedis implements AutoCloseable {
-    /** Ends the server when its input ends, and so also when this JVM does. */
+    /** Ends the server when its input ends, and so also at the end of this JVM. */
     private static final String SCRIPT =
             "program=$(command -v redis-server || command -v valkey-server) || exit 127;"
                     + " \"$program\" --bind 127.0.0.1 --port $0 --save '' --appendonly no"
@@ -72,7 +72,7 @@ public final class TestRedis implements AutoCloseable {
         }
     }
 
-    /** False: it does not, probably because another program has the port by now. */
+    /** Returns whether the server answers; if not, another program has probably taken the port. */
     private boolean awaitAnswer() {
         for (long start = System.nanoTime(); process.isAlive(); ) {
             if (answers()) {
@@ -111,7 +111,7 @@ public final class TestRedis implements AutoCloseable {
     }
 
     /**
-     * Where it listens.
+     * The server's address.
      *
      * @return a URL for {@link io.holdfast.Holdfast#connect(String)}
      */

@@ -20,8 +20,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 
 /**
- * Trouble on request, by a seed: what can happen to the holder of a lock, for the tests of programs.
- * It stands around a client in memory or of a real server, and strikes {@code acquire()}.
+ * Trouble on request, from a seed: faults that the holder of a lock can meet, for the tests of
+ * programs. It wraps a client, in memory or of a real server, and strikes {@code acquire()}.
  *
  * <pre>{@code
  * Trouble trouble = new Trouble(client, 7, Trouble.Kind.STOLEN, Trouble.Kind.UNKNOWN);
@@ -30,17 +30,17 @@ import java.util.function.BiConsumer;
  * }</pre>
  */
 public final class Trouble {
-    /** What happens. */
+    /** The kinds of trouble. */
     public enum Kind {
         /** The lock is taken away from its holder a moment after the acquire. */
         LOST,
-        /** And another holder has it for a moment, with a greater fence. */
+        /** As {@link #LOST}, and another holder has the lock for a moment, with a greater fence. */
         STOLEN,
         /** The acquire throws a {@link LockUnknownException}, and the lock stays held for a moment. */
         UNKNOWN,
         /** The acquire returns a moment late. */
         LATE,
-        /** The acquire, and all others for a second, throw a {@link ConnectionFailedException}. */
+        /** The acquire, and all others within a second, throw a {@link ConnectionFailedException}. */
         OUTAGE
     }
 
@@ -55,11 +55,11 @@ public final class Trouble {
     private volatile long outageEnds = System.nanoTime();
 
     /**
-     * Trouble for a client: each acquire is struck or not, by equal chances.
+     * Makes trouble for a client: each acquire is struck or not, with equal chances.
      *
      * @param client the client, which stays as it is
      * @param seed the same seed makes the same trouble, if the acquires are the same
-     * @param kinds what may happen; none: everything
+     * @param kinds the kinds to choose from; none: all
      */
     public Trouble(HoldfastClient client, long seed, Kind... kinds) {
         this.random = new Random(seed);
@@ -70,16 +70,16 @@ public final class Trouble {
     /**
      * The client in trouble, for the program that is tested.
      *
-     * @return to close it closes the client
+     * @return closing it closes the client
      */
     public HoldfastClient client() {
         return client;
     }
 
     /**
-     * What was made so far.
+     * The trouble that was made so far.
      *
-     * @return in its order
+     * @return in the order in which it was made
      */
     public List<Kind> made() {
         return List.copyOf(made);
@@ -108,7 +108,7 @@ public final class Trouble {
 
         @Override
         public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
-            if (method.isDefault()) { // ends in a method of this proxy
+            if (method.isDefault()) { // calls another method of this proxy
                 return InvocationHandler.invokeDefault(proxy, method, arguments);
             }
             boolean acquires = method.getReturnType() == Hold.class && !method.getName().equals("adopt");
@@ -123,7 +123,7 @@ public final class Trouble {
         }
     }
 
-    /** The client's own lock. */
+    /** Returns the client's own lock. */
     private static Object bare(Object lock) {
         return Proxy.isProxyClass(lock.getClass())
                         && Proxy.getInvocationHandler(lock) instanceof Around around

@@ -6,10 +6,10 @@ import org.aopalliance.intercept.MethodInvocation;
 
 /** The work of an annotation around the calls of one method. */
 interface Advice {
-    /** The method. */
+    /** Returns the method. */
     Target target();
 
-    /** Does its work around a call. */
+    /** Carries the annotation out around a call. */
     Object invoke(MethodInvocation call, HoldfastClient client, HoldfastObservations observations)
             throws Throwable;
 

@@ -34,7 +34,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
     private final SingletonSupplier<HoldfastClient> client;
     private final SingletonSupplier<HoldfastObservations> observations;
 
-    /** The advice of each method that was checked. */
+    /** The advice of each checked method. */
     private final Map<MethodClassKey, Optional<Advice>> found = new ConcurrentHashMap<>();
 
     Advices(ConfigurableBeanFactory beans) {
@@ -44,7 +44,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
     }
 
     /**
-     * Observations by the registry of Spring Boot's actuator; without it they cost next to nothing.
+     * Returns observations in the registry of Spring Boot's actuator; without it they cost next to nothing.
      */
     static HoldfastObservations observations(ConfigurableBeanFactory beans) {
         return new HoldfastObservations(
@@ -68,7 +68,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
                 : call.proceed();
     }
 
-    /** Checks all annotations that were found. */
+    /** Checks all annotations found. */
     void check() {
         for (Optional<Advice> each : found.values()) {
             each.ifPresent(
@@ -85,7 +85,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
     private Optional<Advice> of(Method method, Class<?> type) {
         MethodClassKey key = new MethodClassKey(method, type);
         Optional<Advice> known = found.get(key);
-        if (known == null) { // not computed within the map: it asks for beans
+        if (known == null) { // outside the map's own computation, because it asks for beans
             known = Optional.ofNullable(read(method, type));
             found.put(key, known);
         }
@@ -154,7 +154,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
                     }
                     if (oncePer.isPresent() && oncePer.getString("name").isEmpty()) {
                         List<Class<?>> parameters = List.of(method.getParameterTypes());
-                        // Of the super class, it may be the same method.
+                        // In a super class, it may be the same method.
                         if (!jobs.computeIfAbsent(method.getName(), name -> parameters)
                                 .equals(parameters)) {
                             throw wrong(

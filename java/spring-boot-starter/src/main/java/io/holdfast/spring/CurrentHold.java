@@ -15,7 +15,7 @@ import org.springframework.core.NamedThreadLocal;
  * }</pre>
  */
 public final class CurrentHold {
-    /** A method's hold, inside those of its callers, and for how long. Weight 0: exclusively. */
+    /** A method's hold, within those of its callers, and the time for which it is kept. Weight 0: exclusive. */
     record Held(String lock, long weight, Hold hold, Duration atLeast, Held outer) {}
 
     private static final ThreadLocal<Held> CURRENT = new NamedThreadLocal<>("Holdfast's hold");
@@ -23,8 +23,8 @@ public final class CurrentHold {
     private CurrentHold() {}
 
     /**
-     * The hold of the innermost {@link Locked} method that this thread runs. A method that returns a
-     * future asks before it returns; any thread may then use the hold.
+     * Returns the hold of the innermost {@link Locked} method that this thread runs. A method that returns a
+     * future must call this before it returns; any thread may then use the hold.
      *
      * @return the hold, which is released when the method ends
      * @throws IllegalStateException if this thread runs no such method, for example because a bean
@@ -34,12 +34,12 @@ public final class CurrentHold {
         return held().hold;
     }
 
-    /** The name of that hold's lock. */
+    /** Returns the name of that hold's lock. */
     static String name() {
         return held().lock;
     }
 
-    /** Whether there is such a hold. */
+    /** Whether this thread runs a {@link Locked} method. */
     static boolean exists() {
         return CURRENT.get() != null;
     }
@@ -54,9 +54,9 @@ public final class CurrentHold {
     }
 
     /**
-     * The hold of a method around this one, in which the lock may nest; null if there is none.
+     * Returns the hold of a method around this one, in which the lock may nest; null if there is none.
      *
-     * @throws LockDeadlockException if that is shared, and this one is not to be, or is heavier
+     * @throws LockDeadlockException if that hold is shared, and this one is exclusive or heavier
      */
     static Held around(HoldfastLock lock, long weight) {
         for (Held held = CURRENT.get(); held != null; held = held.outer) {
@@ -74,7 +74,7 @@ public final class CurrentHold {
         return null;
     }
 
-    /** Calls the method, which may ask for the hold. */
+    /** Calls the method, which may get the hold from here. */
     static Object during(
             HoldfastLock lock, long weight, Hold hold, Duration atLeast, MethodInvocation call)
             throws Throwable {

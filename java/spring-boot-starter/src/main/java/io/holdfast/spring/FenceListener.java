@@ -5,7 +5,7 @@ import jakarta.persistence.PreRemove;
 import jakarta.persistence.PreUpdate;
 
 /**
- * Checks the fence whenever JPA writes an entity, and lets no code write it without a lock.
+ * Checks the fence whenever JPA writes an entity, and refuses writes without a lock.
  *
  * <pre>{@code
  * @Entity
@@ -14,27 +14,27 @@ import jakarta.persistence.PreUpdate;
  * }</pre>
  *
  * <p>Before an entity is inserted, updated or deleted, {@link Fences#guard()} refuses a late
- * holder, in the same transaction. That is when JPA flushes, so what the transaction read before
+ * holder, in the same transaction. This happens when JPA flushes, so data that the transaction has read
  * may be out of date: give the entity a {@code @Version}, read it with {@code PESSIMISTIC_WRITE}, or call
- * {@link Fences#guard()} first. Bulk statements of JPQL and SQL write without listeners.
+ * {@link Fences#guard()} first. Bulk statements of JPQL and SQL bypass the listeners.
  */
 public final class FenceListener {
     private final Fences fences;
 
     /**
-     * Spring makes it.
+     * For Spring.
      *
-     * @param fences of the entities' database
+     * @param fences the fences of the entities' database
      */
     public FenceListener(Fences fences) {
         this.fences = fences;
     }
 
     /**
-     * JPA calls it before it writes.
+     * Checks the fence; JPA calls it before it writes.
      *
-     * @param entity the entity that is written
-     * @throws StaleFenceException if a later holder was here
+     * @param entity the entity to be written
+     * @throws StaleFenceException if a later holder has registered its fence
      * @throws IllegalStateException if this thread runs no {@link Locked} method
      */
     @PrePersist

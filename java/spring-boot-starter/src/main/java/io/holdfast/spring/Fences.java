@@ -36,7 +36,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  * thread may use it.
  */
 public final class Fences {
-    /** The table, unless another is given: {@value}. */
+    /** The default table: {@value}. */
     public static final String TABLE = "holdfast_fence";
 
     private static final int LONGEST = 255;
@@ -55,7 +55,7 @@ public final class Fences {
     /**
      * Keeps the fences in the table {@value #TABLE}.
      *
-     * @param database the one of the transactions
+     * @param database the database of the transactions
      */
     public Fences(DataSource database) {
         this(database, TABLE);
@@ -64,9 +64,9 @@ public final class Fences {
     /**
      * Keeps the fences in a table of another name.
      *
-     * @param database the one of the transactions
+     * @param database the database of the transactions
      * @param table its name, perhaps with a schema: letters, digits and {@code _}
-     * @throws IllegalArgumentException if that is no such name
+     * @throws IllegalArgumentException if the name has other characters
      */
     public Fences(DataSource database, String table) {
         if (!NAME.matcher(table).matches()) {
@@ -78,10 +78,10 @@ public final class Fences {
     }
 
     /**
-     * Refuses this transaction if the hold of the innermost {@link Locked} method is over, and from
-     * now on every transaction of an earlier holder. Guards the lock's name.
+     * Guards the lock's name for the innermost {@link Locked} method: refuses this transaction if a later
+     * holder has registered its fence, and from now on every transaction of an earlier holder.
      *
-     * @throws StaleFenceException if a later holder was here
+     * @throws StaleFenceException if a later holder has registered its fence
      * @throws IllegalStateException if this thread runs no such method, or has no transaction
      */
     public void guard() {
@@ -89,20 +89,20 @@ public final class Fences {
     }
 
     /**
-     * Refuses this transaction if a later holder was here, and from now on every transaction
+     * Refuses this transaction if a later holder has registered its fence, and from now on every transaction
      * of an earlier holder. Call it first in the transaction, before anything is read: from then on
-     * until the transaction ends, other callers with this name wait for it. Call it again with the
-     * same fence as often as you like.
+     * until the transaction ends, other callers with this name wait for it. You may call it again with the
+     * same fence.
      *
-     * @param name the guarded thing, usually the lock's name: 1 to 255 bytes as UTF-8. Fences of
+     * @param name the guarded resource, usually the lock's name: 1 to 255 bytes in UTF-8. Fences of
      *     different locks cannot be compared, so use each name under one lock only
      * @param fence the hold's fence
-     * @throws StaleFenceException if a later holder was here: let the transaction roll back, and
+     * @throws StaleFenceException if a later holder has registered its fence: let the transaction roll back, and
      *     stop
      * @throws IllegalArgumentException if the name or the fence is wrong
      * @throws IllegalStateException if there is no transaction
-     * @throws org.springframework.dao.DataAccessException if the database failed, or asks to run
-     *     the transaction again
+     * @throws org.springframework.dao.DataAccessException if the database failed, or the transaction
+     *     must be run again
      */
     public void guard(String name, long fence) {
         Objects.requireNonNull(name, "the name is null");
@@ -127,8 +127,8 @@ public final class Fences {
         }
     }
 
-    // Each registers the fence and locks the row, even if it does not change; and reads the last
-    // fence.
+    // Each of these registers the fence and locks the row, even if the row does not change, and reads the
+    // last fence.
 
     private long postgresql(String name, long fence) {
         return one(
@@ -155,7 +155,7 @@ public final class Fences {
             try {
                 update("insert into %s (name, fence) values (?, ?)", name, fence);
             } catch (DuplicateKeyException another) { // another holder was faster
-                if (update(register, fence, fence, name) == 0) { // in a snapshot without that row
+                if (update(register, fence, fence, name) == 0) { // this snapshot lacks that row
                     throw new ConcurrencyFailureException(
                             "another transaction was the first with the name '%s': run this one again"
                                     .formatted(name),
@@ -175,7 +175,7 @@ public final class Fences {
                 jdbc.queryForList(query.formatted(table), Long.class, values));
     }
 
-    /** Refuses a connection without a transaction; returns the kind of the database. */
+    /** Refuses a connection without a transaction; returns the kind of database. */
     private Dialect inTransaction() {
         ConnectionCallback<Dialect> look =
                 connection -> {

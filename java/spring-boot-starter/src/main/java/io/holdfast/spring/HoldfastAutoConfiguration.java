@@ -15,13 +15,13 @@ import org.springframework.context.annotation.Role;
 import org.springframework.core.env.Environment;
 
 /**
- * A client from the properties {@code holdfast.*}, unless the application has one, and the advice of
- * {@link Locked} and {@link OncePer}. The application closes the client after the beans that use it.
+ * A client from the properties {@code holdfast.*}, unless the application has its own, and the advice
+ * of {@link Locked} and {@link OncePer}. The application closes the client after the beans that use it.
  */
 @AutoConfiguration
 @EnableConfigurationProperties(HoldfastProperties.class)
 public class HoldfastAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastAutoConfiguration() {}
 
     @Bean(destroyMethod = "close")

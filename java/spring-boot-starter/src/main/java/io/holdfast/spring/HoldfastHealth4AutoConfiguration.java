@@ -14,7 +14,7 @@ import org.springframework.boot.health.contributor.HealthContributor;
 import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.context.annotation.Bean;
 
-/** The health indicator {@code holdfast}, where the Actuator is that of Spring Boot 4. */
+/** The health indicator {@code holdfast}, for the Actuator of Spring Boot 4. */
 @AutoConfiguration(after = HoldfastAutoConfiguration.class)
 @ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
 @ConditionalOnBean(HoldfastClient.class)
@@ -22,7 +22,7 @@ import org.springframework.context.annotation.Bean;
 public class HoldfastHealth4AutoConfiguration
         extends CompositeHealthContributorConfiguration<
                 HoldfastHealth4AutoConfiguration.Indicator, HoldfastClient> {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastHealth4AutoConfiguration() {
         super(Indicator::new);
     }
@@ -33,7 +33,7 @@ public class HoldfastHealth4AutoConfiguration
         return createContributor(clients);
     }
 
-    /** As {@link HoldfastHealthIndicator}, which is for Spring Boot 3. */
+    /** The same as {@link HoldfastHealthIndicator}, which is for Spring Boot 3. */
     static final class Indicator extends AbstractHealthIndicator {
         private final HoldfastClient client;
 

@@ -12,14 +12,14 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 
-/** The health indicator {@code holdfast}, where the Actuator is that of Spring Boot 3. */
+/** The health indicator {@code holdfast}, for the Actuator of Spring Boot 3. */
 @AutoConfiguration(after = HoldfastAutoConfiguration.class)
 @ConditionalOnClass({HealthIndicator.class, ConditionalOnEnabledHealthIndicator.class})
 @ConditionalOnBean(HoldfastClient.class)
 @ConditionalOnEnabledHealthIndicator("holdfast")
 public class HoldfastHealthAutoConfiguration
         extends CompositeHealthContributorConfiguration<HoldfastHealthIndicator, HoldfastClient> {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastHealthAutoConfiguration() {
         super(HoldfastHealthIndicator::new);
     }

@@ -5,7 +5,7 @@ import org.springframework.boot.actuate.health.AbstractHealthIndicator;
 import org.springframework.boot.actuate.health.Health;
 
 /**
- * Asks whether every server of a client answers, within its connect timeout. Keep it out of the
+ * Checks that every server of a client answers, within its connect timeout. Keep it out of the
  * liveness group: a restart of the application does not repair Redis.
  */
 public final class HoldfastHealthIndicator extends AbstractHealthIndicator {
@@ -14,7 +14,7 @@ public final class HoldfastHealthIndicator extends AbstractHealthIndicator {
     /**
      * Makes the indicator of a client.
      *
-     * @param client the client whose servers it asks
+     * @param client the client whose servers are checked
      */
     public HoldfastHealthIndicator(HoldfastClient client) {
         super("Redis does not answer Holdfast");

@@ -8,12 +8,12 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandi
 import org.springframework.context.annotation.Bean;
 import org.springframework.integration.support.locks.LockRegistry;
 
-/** The lock registry, where Spring Integration is and has no other. */
+/** The lock registry, if Spring Integration is present and has no other. */
 @AutoConfiguration(after = HoldfastAutoConfiguration.class)
 @ConditionalOnClass(LockRegistry.class)
 @ConditionalOnSingleCandidate(HoldfastClient.class)
 public class HoldfastIntegrationAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastIntegrationAutoConfiguration() {}
 
     @Bean

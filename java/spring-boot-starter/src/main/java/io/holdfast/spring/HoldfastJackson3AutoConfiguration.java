@@ -12,13 +12,13 @@ import tools.jackson.databind.ObjectReader;
 import tools.jackson.databind.ObjectWriter;
 import tools.jackson.databind.json.JsonMapper;
 
-/** {@link JsonCodecs} of Jackson 3, where the application has a {@code JsonMapper}. */
+/** {@link JsonCodecs} with Jackson 3, if the application has a {@code JsonMapper}. */
 @AutoConfiguration(
         afterName = "org.springframework.boot.jackson.autoconfigure.JacksonAutoConfiguration")
 @ConditionalOnClass(JsonMapper.class)
 @ConditionalOnSingleCandidate(JsonMapper.class)
 public class HoldfastJackson3AutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastJackson3AutoConfiguration() {}
 
     @Bean

@@ -14,7 +14,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
 
-/** {@link JsonCodecs} of Jackson 2, where the application has an {@code ObjectMapper}. */
+/** {@link JsonCodecs} with Jackson 2, if the application has an {@code ObjectMapper}. */
 @AutoConfiguration(
         after = HoldfastJackson3AutoConfiguration.class,
         afterName = {
@@ -24,7 +24,7 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnClass(ObjectMapper.class)
 @ConditionalOnSingleCandidate(ObjectMapper.class)
 public class HoldfastJacksonAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastJacksonAutoConfiguration() {}
 
     @Bean

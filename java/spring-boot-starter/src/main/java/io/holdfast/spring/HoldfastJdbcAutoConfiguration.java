@@ -8,7 +8,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandi
 import org.springframework.context.annotation.Bean;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** {@link Fences}, where Spring's JDBC and one database are. */
+/** {@link Fences}, if Spring's JDBC and exactly one database are present. */
 @AutoConfiguration(
         afterName = {
             "org.springframework.boot.autoconfigure.jdbc.DataSourceAutoConfiguration",
@@ -17,7 +17,7 @@ import org.springframework.jdbc.core.JdbcTemplate;
 @ConditionalOnClass(JdbcTemplate.class)
 @ConditionalOnSingleCandidate(DataSource.class)
 public class HoldfastJdbcAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastJdbcAutoConfiguration() {}
 
     @Bean

@@ -24,11 +24,11 @@ import org.springframework.util.ReflectionUtils;
 
 /**
  * The candidates of this application, one for each {@link Leading} method. They stand when the
- * application has started, and resign before its beans end.
+ * application has started, and resign before its beans are destroyed.
  */
 public final class HoldfastLeaders implements SmartInitializingSingleton, SmartLifecycle {
     private final ConfigurableListableBeanFactory beans;
-    /** Each makes a candidate, which may be started once. */
+    /** Each makes a candidate, which can be started once. */
     private final Map<String, Supplier<Leader>> makers = new LinkedHashMap<>();
 
     private final Map<String, Leader> leaders = new ConcurrentHashMap<>();
@@ -43,9 +43,9 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
     }
 
     /**
-     * The candidate for a name: whether it leads, with which fence, and to resign.
+     * Returns the candidate for a name: it knows whether it leads, and with which fence, and can resign.
      *
-     * @param name as the annotation gives it, with its placeholders replaced
+     * @param name the annotation's name, with its placeholders replaced
      * @return the candidate
      * @throws IllegalArgumentException if no {@link Leading} method has that name
      */
@@ -130,7 +130,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         } catch (RuntimeException e) {
             throw e;
         } catch (Exception e) {
-            throw new IllegalStateException(e); // no term throws one
+            throw new IllegalStateException(e); // a term throws no checked exception
         }
     }
 
@@ -163,7 +163,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         resign().join();
     }
 
-    /** Spring bounds the wait for methods that do not end, then closes the client, and that releases. */
+    /** Spring bounds the wait for methods that do not end, and then closes the client, which releases their locks. */
     @Override
     public void stop(Runnable ended) {
         resign().whenComplete((none, failure) -> ended.run());
@@ -172,7 +172,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
     private CompletableFuture<Void> resign() {
         running = false;
         stopped = true;
-        String own = leads.get(); // it does not wait for the method that calls this
+        String own = leads.get(); // its close does not wait for the method that calls this
         return CompletableFuture.allOf(
                 leaders.entrySet().stream()
                         .map(

@@ -11,8 +11,8 @@ import org.springframework.integration.support.locks.LockRegistry;
  * leaders. A lock is reentrant for its thread, renewed until it is released, and without conditions.
  *
  * <p>A thread that has lost a lock gets a {@link io.holdfast.LockLostException} from {@link
- * Lock#unlock()}, or, if it has not called that yet, once from its next acquire of that lock. So a
- * leader that has lost its lock does not mistake a new lock for it.
+ * Lock#unlock()}, or, if it has not called that yet, once from its next acquire of the lock. So a
+ * leader that has lost its lock does not mistake a new hold for the old one.
  */
 public final class HoldfastLockRegistry implements LockRegistry {
     private final HoldfastClient client;
@@ -20,7 +20,7 @@ public final class HoldfastLockRegistry implements LockRegistry {
     private final String prefix;
 
     /**
-     * A registry.
+     * Makes a registry.
      *
      * @param client makes the locks
      * @param options the options of its locks, which are renewed in any case
@@ -33,11 +33,11 @@ public final class HoldfastLockRegistry implements LockRegistry {
     }
 
     /**
-     * The lock of a key.
+     * Returns the lock of a key.
      *
      * @param key its {@code toString()} is the end of the lock's name
-     * @return the lock; all of one key are one lock
-     * @throws IllegalArgumentException if no lock may have that name
+     * @return the lock; all locks of one key are one lock
+     * @throws IllegalArgumentException if no lock can have that name
      */
     @Override
     public Lock obtain(Object key) {

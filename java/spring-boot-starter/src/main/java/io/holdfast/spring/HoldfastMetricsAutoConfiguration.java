@@ -24,7 +24,7 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnClass(MeterRegistry.class)
 @ConditionalOnBean({MeterRegistry.class, HoldfastClient.class})
 public class HoldfastMetricsAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastMetricsAutoConfiguration() {}
 
     @Bean

@@ -10,11 +10,11 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.boot.context.properties.source.InvalidConfigurationPropertyValueException;
 
 /**
- * The properties {@code holdfast.*}. An option that is not set comes from the URL, or else
- * is the library's choice; see {@link ClientOptions} and {@link LockOptions}.
+ * The properties {@code holdfast.*}. An option that is not set comes from the URL, or else from the
+ * library's defaults; see {@link ClientOptions} and {@link LockOptions}.
  *
  * @param url where Redis is, as in redis://user:password@host:6379/0; see Holdfast.connect(String).
- *     It may name a file or a variable that has the password.
+ *     It may name a file or a variable that contains the password.
  * @param lazy whether the application starts without a connection; the first use connects
  * @param connectTimeout time limit to reach the server and log in; by default 2 seconds
  * @param commandTimeout time limit for the answer to one command; by default 2 seconds
@@ -24,7 +24,7 @@ import org.springframework.boot.context.properties.source.InvalidConfigurationPr
  * @param clientName name of the connections in CLIENT LIST; by default holdfast
  * @param countNames whether each lock's name has meters of its own
  * @param namesMax how many names may have meters of their own; by default 100
- * @param alarm when to warn of a lock for which many callers wait in vain
+ * @param alarm when to warn of a lock for which many acquires time out
  * @param lock the options of the locks of the annotations and of the lock registry, unless an
  *     annotation overrides them
  * @param lockRegistry the lock registry of Spring Integration
@@ -45,11 +45,11 @@ public record HoldfastProperties(
         @DefaultValue LockRegistry lockRegistry) {
 
     /**
-     * When to warn of a lock for which many callers wait in vain.
+     * When to warn of a lock for which many acquires time out.
      *
      * @param timeouts how many acquires of one lock must time out within the window; by default there
      *     is no alarm
-     * @param window within which time
+     * @param window the period
      */
     public record Alarm(Integer timeouts, @DefaultValue("1m") Duration window) {}
 
@@ -59,7 +59,7 @@ public record HoldfastProperties(
      * @param timeout how long a method with Locked waits; by default without limit
      * @param lease how long a lock stays held after its holder is gone; by default 10 seconds
      * @param renew whether holds are renewed until they are released; by default they are
-     * @param maxHold after which time a hold ends at the latest; by default there is no limit
+     * @param maxHold the time after which a hold ends at the latest; by default there is no limit
      * @param heal whether an acquire sets the lease on another library's lock without an expiry
      * @param replicas the number of replicas that must confirm an acquire before it counts
      * @param replicaTimeout time limit for these replicas; by default 1 second
@@ -73,7 +73,7 @@ public record HoldfastProperties(
             @DefaultValue("0") int replicas,
             Duration replicaTimeout) {
 
-        /** The timeout, if it is given. */
+        /** Returns the timeout; null: none is set. */
         Duration patience() {
             if (timeout != null && timeout.isNegative()) {
                 throw wrong("lock.timeout", timeout, "it must not be negative");
@@ -81,7 +81,7 @@ public record HoldfastProperties(
             return timeout == null ? Hold.FOREVER : timeout;
         }
 
-        /** For the library. */
+        /** Returns the library's options. */
         LockOptions options() {
             LockOptions made = LockOptions.defaults().heal(heal);
             made = set(made, "lock.lease", lease, LockOptions::lease);
@@ -99,11 +99,11 @@ public record HoldfastProperties(
     /**
      * The lock registry of Spring Integration.
      *
-     * @param prefix the text before each key, so that the keys of messages meet no other locks
+     * @param prefix the text before each key, so that the locks of messages do not collide with others
      */
     public record LockRegistry(@DefaultValue("spring-integration:") String prefix) {}
 
-    /** For the library. */
+    /** Returns the library's options. */
     ClientOptions options() {
         ClientOptions made =
                 ClientOptions.defaults().lazy(lazy).countNames(countNames).closeAtExit(false);
@@ -135,7 +135,7 @@ public record HoldfastProperties(
         return new InvalidConfigurationPropertyValueException("holdfast." + name, value, why);
     }
 
-    /** Without the URL, in which a password may be. */
+    /** Leaves the URL out, which may contain a password. */
     @Override
     public String toString() {
         return "HoldfastProperties";

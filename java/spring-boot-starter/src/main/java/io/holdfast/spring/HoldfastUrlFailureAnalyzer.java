@@ -3,7 +3,7 @@ package io.holdfast.spring;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 
-/** Shows the remedy, and not the URL, which Spring Boot's own analyzer would show. */
+/** Shows the remedy, but not the URL, which Spring Boot's own analyzer would show. */
 final class HoldfastUrlFailureAnalyzer extends AbstractFailureAnalyzer<HoldfastUrlException> {
     @Override
     protected FailureAnalysis analyze(Throwable root, HoldfastUrlException cause) {

@@ -10,13 +10,13 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.context.annotation.Bean;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 
-/** The beans that {@link Idempotent} needs, where Spring MVC is. */
+/** The beans that {@link Idempotent} needs, if Spring MVC is present. */
 @AutoConfiguration(after = HoldfastAutoConfiguration.class)
 @ConditionalOnClass({Filter.class, RequestMappingHandlerMapping.class})
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
 @ConditionalOnBean(HoldfastClient.class)
 public class HoldfastWebAutoConfiguration {
-    /** Spring makes it. */
+    /** For Spring. */
     HoldfastWebAutoConfiguration() {}
 
     @Bean

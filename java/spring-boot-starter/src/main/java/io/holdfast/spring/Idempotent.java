@@ -19,14 +19,14 @@ import org.springframework.core.annotation.AliasFor;
  *
  * <p>A request with the key of an earlier request gets the answer of that request, with its status,
  * body, {@code Content-Type} and {@code Location}, and with {@code Idempotent-Replayed: true}.
- * Otherwise the handler is not called either, and the answer is a problem ({@code
+ * In all other cases the handler is not called either, and the answer is a problem ({@code
  * application/problem+json}):
  *
  * <ul>
  *   <li>400: the key is missing, or is not 1 to 255 printable characters of ASCII, with or without
  *       quotation marks
  *   <li>409 with {@code Retry-After}: the earlier request is in progress
- *   <li>409 without it: it is unknown how the earlier request ended, because its host died, its
+ *   <li>409 without it: the outcome of the earlier request is unknown, because its host died, its
  *       handler threw, or its answer was 5xx. This lasts until the call is settled: {@link
  *       io.holdfast.HoldfastClient#onceResult}, or {@code holdfast once} in the shell
  *   <li>413: the body has more than 1 MiB
@@ -38,19 +38,19 @@ import org.springframework.core.annotation.AliasFor;
  * <p>Answers of 2xx, 3xx and 4xx are kept, even those that an {@code @ExceptionHandler} makes of
  * exceptions. A request that is refused before its handler is called, because its body cannot be
  * read or fails validation, leaves nothing behind: the key may be used again. An answer that cannot
- * be kept still goes to its own client; the outcome is unknown to other clients.
+ * be kept still goes to its own client; for other clients the outcome is unknown.
  *
  * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name
- * of the request's principal, if it has one, and the key, with colons between. The handler must
- * answer before it returns: handlers that return futures, streams and the like are refused at the
- * start, and in WebFlux all handlers are.
+ * of the request's principal, if there is one, and the key, separated by colons. The handler must
+ * answer before it returns: handlers that return futures, streams and the like are refused at startup,
+ * and in WebFlux all handlers are.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)
 @Documented
 public @interface Idempotent {
     /**
-     * The same as {@link #scope()}, if it stands alone.
+     * The same as {@link #scope()}, for use alone.
      *
      * @return the scope
      */
@@ -59,16 +59,16 @@ public @interface Idempotent {
 
     /**
      * The text before the key in the lock's name, so that the keys of different handlers do not
-     * meet.
+     * collide.
      *
      * @return text, with placeholders; by default the names of the controller's class and of the
-     *     method, with a dot between
+     *     method, separated by a dot
      */
     @AliasFor("value")
     String scope() default "";
 
     /**
-     * Whether a request must have a key. If it need not, a request without a key is carried out
+     * Whether a request must have a key. If not, a request without a key is carried out
      * each time.
      *
      * @return true by default
@@ -76,7 +76,7 @@ public @interface Idempotent {
     boolean required() default true;
 
     /**
-     * For how long an answer is kept.
+     * How long an answer is kept.
      *
      * @return a time, as in {@link Locked}: 10 seconds to 10 years
      */

@@ -10,9 +10,9 @@ import java.util.Map;
 import org.springframework.web.util.ContentCachingResponseWrapper;
 
 /**
- * An answer that is kept. Its bytes look like HTTP, so that people can write one with {@code holdfast
- * once resolve}: a line with the status, lines with headers, an empty line, the body. After {@code
- * error} beside the status, the body is the message of {@code sendError()}.
+ * A kept answer. Its bytes look like HTTP, so that people can write one with {@code holdfast
+ * once resolve}: a line with the status, lines with headers, an empty line, the body. If {@code
+ * error} follows the status, the body is the message of {@code sendError()}.
  */
 record IdempotentAnswer(int status, boolean error, Map<String, String> headers, byte[] body) {
     private static final String[] KEPT = {"Content-Type", "Location"};
@@ -27,9 +27,9 @@ record IdempotentAnswer(int status, boolean error, Map<String, String> headers, 
     }
 
     /**
-     * Reads one.
+     * Reads an answer.
      *
-     * @throws IllegalArgumentException if it is none
+     * @throws IllegalArgumentException if the bytes are not an answer
      */
     static IdempotentAnswer of(byte[] bytes) {
         String[] first = null;
@@ -110,7 +110,7 @@ record IdempotentAnswer(int status, boolean error, Map<String, String> headers, 
 
         @Override
         public void flushBuffer() {
-            // Not before it is kept.
+            // The answer must be kept first.
         }
 
         @Override
@@ -134,7 +134,7 @@ record IdempotentAnswer(int status, boolean error, Map<String, String> headers, 
             return new IdempotentAnswer(getStatus(), false, headers, getContentAsByteArray());
         }
 
-        /** Sends it, with all its headers. */
+        /** Sends the answer, with all its headers. */
         void send() throws IOException {
             if (error != 0) {
                 answer().sendError(response);

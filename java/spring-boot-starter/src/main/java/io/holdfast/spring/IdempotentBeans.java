@@ -12,11 +12,11 @@ import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 
 /**
  * Notes that an {@link Idempotent} handler is really called, after every step that may refuse the
- * request: its arguments, their validation, and other advice.
+ * request: the reading of its arguments, their validation, and other advice.
  */
-@SuppressWarnings("serial") // as of its super class: it is not serialized
+@SuppressWarnings("serial") // as its super class: it is not serialized
 final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor {
-    /** Of the request that this thread carries out; null: it has no key. */
+    /** For the request that this thread carries out; null: it has no key. */
     private static final ThreadLocal<boolean[]> CALLED = new ThreadLocal<>();
 
     IdempotentBeans() {
@@ -52,7 +52,7 @@ final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcesso
     /**
      * Refuses a handler whose calls would not be noted.
      *
-     * @throws IllegalArgumentException saying why
+     * @throws IllegalArgumentException with the reason
      */
     void check(Object bean, Method method) {
         int modifiers = method.getModifiers();
@@ -67,7 +67,7 @@ final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcesso
         }
     }
 
-    /** Listens to the calls of this thread, until {@link #forget}: the element becomes true. */
+    /** Listens to the calls of this thread until {@link #forget}: a call makes the element true. */
     static boolean[] listen() {
         boolean[] called = new boolean[1];
         CALLED.set(called);

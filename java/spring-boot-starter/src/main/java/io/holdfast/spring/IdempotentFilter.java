@@ -59,7 +59,7 @@ import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandl
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 import org.springframework.web.util.ServletRequestPathUtils;
 
-/** Carries {@link Idempotent} out. It runs after all filters with an order, such as Security's. */
+/** Carries out {@link Idempotent}. It runs after all filters with an order, such as Security's. */
 final class IdempotentFilter extends OncePerRequestFilter
         implements Ordered, SmartInitializingSingleton {
     private static final Log LOG = LogFactory.getLog(IdempotentFilter.class);
@@ -208,7 +208,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         observed(lock, turn, rule, new Inner(request, body), response, chain);
     }
 
-    /** The key in these headers; null: there is no key. */
+    /** Returns the key in these headers; null: there is none. */
     static String key(List<String> given) {
         Matcher key = KEY.matcher(given.size() == 1 ? given.get(0).strip() : "");
         if (!key.matches()) {
@@ -232,7 +232,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                             : null;
                 }
             }
-        } catch (Exception e) { // 405, 415 and the like: the servlet finds it, too
+        } catch (Exception e) { // such as 405 or 415: the servlet finds it, too
             return null;
         } finally {
             if (!parsed) {
@@ -332,7 +332,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                             });
         } catch (ServletException | IOException | RuntimeException e) {
             throw e;
-        } catch (Exception e) { // the call throws no other
+        } catch (Exception e) { // the call throws no other exception
             throw new ServletException(e);
         } finally {
             if (!begun[0]) { // an observation's handler failed
@@ -377,7 +377,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         pending.send();
     }
 
-    /** The handler was not called: the same key may arrive with a better request. */
+    /** Forgets a call whose handler was not called: the same key may arrive with a better request. */
     private static void forget(HoldfastLock lock, Turn turn) {
         long fence = turn.hold().fence();
         try {
@@ -398,7 +398,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         }
     }
 
-    /** The answer goes to its own client, whatever happens here. */
+    /** Runs the end of a call, and throws nothing: the answer goes to its own client in any case. */
     private static void end(Runnable end) {
         try {
             end.run();
@@ -433,7 +433,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                 .write(problem, MediaType.APPLICATION_PROBLEM_JSON, out);
     }
 
-    /** A request that is answered before its handler returns, and whose body may have been read. */
+    /** A request that is answered before its handler returns, and whose body may already have been read. */
     private static final class Inner extends HttpServletRequestWrapper {
         private final byte[] body; // or null
         private ServletInputStream stream;

@@ -8,7 +8,7 @@ import java.lang.annotation.Target;
 
 /**
  * The work of a leader: of all applications that have this method, one application runs it at a
- * time, as {@link io.holdfast.Leader}. The application stands as a candidate from its start to its
+ * time; see {@link io.holdfast.Leader}. The application stands as a candidate from its start to its
  * end.
  *
  * <pre><code>
@@ -17,8 +17,8 @@ import java.lang.annotation.Target;
  * </code></pre>
  *
  * <p>The method of a singleton bean takes the fence, as a {@code long}, or nothing. It runs in a
- * thread of its own, which is interrupted when the leadership ends: it must return soon then. If
- * it returns before, this application continues to lead. If it throws, the application resigns, and
+ * thread of its own, which is interrupted when the leadership ends: then it must return soon. If
+ * it returns earlier, this application continues to lead. If it throws, the application resigns, and
  * stands again after a pause of 100 milliseconds to 30 seconds. {@link HoldfastLeaders} has the
  * candidates.
  */
@@ -34,7 +34,7 @@ public @interface Leading {
     String value();
 
     /**
-     * How long after a leader's end another application leads at the latest.
+     * The longest time after a leader's death until another application leads.
      *
      * @return a time, as in {@link Locked}
      */

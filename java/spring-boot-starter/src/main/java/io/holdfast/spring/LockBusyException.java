@@ -5,7 +5,7 @@ import io.holdfast.LockTimeoutException;
 import java.time.Duration;
 import java.util.List;
 
-/** Others kept the lock of a {@link Locked} method for the whole timeout; it was not called. */
+/** Other owners kept the lock of a {@link Locked} method for the whole timeout; it was not called. */
 public final class LockBusyException extends LockTimeoutException {
     private static final long serialVersionUID = 1;
 

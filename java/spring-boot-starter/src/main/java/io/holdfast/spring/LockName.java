@@ -22,7 +22,7 @@ import org.springframework.expression.spel.ast.VariableReference;
 import org.springframework.expression.spel.standard.SpelExpression;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
 
-/** The name of a method's lock: text, with expressions that ask for the arguments of a call. */
+/** The name of a method's lock: text, with expressions over the arguments of a call. */
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
     private static final ParameterNameDiscoverer NAMES = new DefaultParameterNameDiscoverer();
@@ -36,8 +36,9 @@ final class LockName {
     /**
      * Reads a template.
      *
-     * @param method the one that has the annotation, for the names of its parameters
-     * @throws IllegalArgumentException if it is no template, or asks for what the method has not
+     * @param method the method that has the annotation, for the names of its parameters
+     * @throws IllegalArgumentException if this is not a template, or it asks for a parameter that the method
+     *     does not have
      */
     LockName(String template, Method method, BeanFactory beans) {
         this.template = template;
@@ -61,7 +62,7 @@ final class LockName {
         }
     }
 
-    /** A variable that is not set is null, and all calls would have one lock. */
+    /** Refuses unknown variables: they would be null, and all calls would share one lock. */
     private void checkVariables(SpelNode node) {
         if (node instanceof VariableReference || node instanceof FunctionReference) {
             String name = node.toStringAST().replaceAll("^#|\\(.*", "");
@@ -95,14 +96,14 @@ final class LockName {
                 : "which is none of the parameters " + String.join(", ", names);
     }
 
-    /** The name without arguments, or null if it depends on them. */
+    /** Returns the name without arguments, or null if it depends on them. */
     String fixed() {
         return parts.stream().allMatch(LiteralExpression.class::isInstance)
                 ? parts.get(0).getExpressionString()
                 : null;
     }
 
-    /** The name for a call. */
+    /** Returns the name for a call. */
     String of(Object bean, Object[] arguments) {
         var context = new MethodBasedEvaluationContext(bean, method, arguments, NAMES);
         context.setBeanResolver(new BeanFactoryResolver(beans));

@@ -19,13 +19,13 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.aopalliance.intercept.MethodInvocation;
 
-/** {@link Locked}: acquires, calls the method, and releases. */
+/** Carries out {@link Locked}: acquires, calls the method, and releases. */
 final class LockedAdvice implements Advice {
     private final Target target;
     private final Returns returns;
     private final LockName name;
     private final LockOptions options;
-    /** 0: it is exclusive. */
+    /** 0: exclusive. */
     private final long weight;
     private final Duration timeout;
     private final Duration atLeast;
@@ -62,7 +62,7 @@ final class LockedAdvice implements Advice {
         if (!annotation.renew()) {
             made = made.renew(false);
         }
-        // A thread that started a future does not hold its lock, or it would be refused meanwhile.
+        // A thread that only started a future must not own its lock: its next call would be refused.
         return returns == Returns.NOW ? made : made.reentrant(false);
     }
 
@@ -104,7 +104,7 @@ final class LockedAdvice implements Advice {
         return later(lock, call, observations, executor);
     }
 
-    /** The wait is observed until the method is called, or will not be. */
+    /** Acquires without a thread. The wait is observed until the method is called, or never will be. */
     private CompletableFuture<Object> later(
             HoldfastLock lock,
             MethodInvocation call,
@@ -133,7 +133,7 @@ final class LockedAdvice implements Advice {
         return result;
     }
 
-    /** Calls the method; its hold is already kept for the time of the method around it. */
+    /** Calls the method. The method around it has asked to keep the hold for the given time. */
     private Object enter(HoldfastLock lock, Hold hold, Duration kept, MethodInvocation call)
             throws Throwable {
         boolean longer = atLeast.compareTo(kept) > 0;
@@ -156,7 +156,7 @@ final class LockedAdvice implements Advice {
                                 return enter(lock, hold, Duration.ZERO, call);
                             } catch (Exception | Error e) {
                                 throw e;
-                            } catch (Throwable e) { // of a method in another language
+                            } catch (Throwable e) { // from a method in another language
                                 failed[0] = e;
                                 return null;
                             }

@@ -15,11 +15,11 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.util.ClassUtils;
 
 /**
- * Puts a proxy around each bean that has a {@link Locked} or {@link OncePer} method. It comes before
- * all advice that the bean has by now, as that of {@code @Transactional}, and after that of {@code
+ * Puts a proxy around each bean that has a {@link Locked} or {@link OncePer} method. The proxy's advice
+ * runs before all advice that the bean already has, such as {@code @Transactional}, and after {@code
  * @Async}, which is added later and in front.
  */
-@SuppressWarnings("serial") // as of its super class: it is not serialized
+@SuppressWarnings("serial") // as its super class: it is not serialized
 final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         implements SmartInitializingSingleton {
     private ConfigurableListableBeanFactory beans;
@@ -28,7 +28,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
     LockedBeans(boolean proxyTargetClass) {
         setProxyTargetClass(proxyTargetClass);
         setBeforeExistingAdvisors(true);
-        setOrder(LOWEST_PRECEDENCE - 1); // just before that of @Async
+        setOrder(LOWEST_PRECEDENCE - 1); // just before the processor of @Async
     }
 
     @Override
@@ -64,7 +64,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         return proxy;
     }
 
-    /** No class can extend that of another proxy, such as an HTTP interface, or of a lambda. */
+    /** Uses interfaces where no class can be extended: another proxy, such as an HTTP interface, or a lambda. */
     @Override
     protected ProxyFactory prepareProxyFactory(Object bean, String name) {
         ProxyFactory factory = super.prepareProxyFactory(bean, name);
@@ -74,7 +74,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         return factory;
     }
 
-    /** A proxy whose target does not implement the annotated interface, such as a repository. */
+    /** Advises a proxy whose target does not implement the annotated interface, such as a repository. */
     private Object adviseInterfaces(Object bean, String name) {
         if (bean instanceof Advised advised && !advised.isFrozen()) {
             for (Class<?> face : advised.getProxiedInterfaces()) {
@@ -88,7 +88,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         return bean;
     }
 
-    /** The bean's last calls, as in its @PreDestroy, need the client. */
+    /** Lets the bean end before the client, which its last calls need, for example in @PreDestroy. */
     private void closeBeforeTheClient(String name) {
         for (String client : beans.getBeanNamesForType(HoldfastClient.class, true, false)) {
             if (!client.equals(name)) {

@@ -10,7 +10,7 @@ import java.util.function.UnaryOperator;
 
 /**
  * The future that the caller of a {@link Locked} method with a future gets. It is done when the
- * method's future is and the lock is released. A caller that ends it before, by a cancel or a
+ * method's future is done and the lock is released. A caller that ends it earlier, by a cancel or a
  * timeout, ends the wait for the lock, or the method's future.
  */
 final class LockedFuture {
@@ -46,7 +46,7 @@ final class LockedFuture {
                                         refuse(failure, told);
                                     }
                                 });
-                    } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
+                    } catch (RuntimeException | Error e) { // it is full, has ended or has no thread
                         if (hold != null) {
                             release(hold, null, e);
                         } else {
@@ -67,7 +67,7 @@ final class LockedFuture {
 
     /** Calls the method, which now has the lock. */
     CompletableFuture<Object> enter(Hold hold) {
-        if (result.isDone()) { // cancelled at the moment when it got the lock
+        if (result.isDone()) { // cancelled just as the lock was acquired
             release(hold, null, null);
             return result;
         }
@@ -89,12 +89,12 @@ final class LockedFuture {
         return result;
     }
 
-    /** Only that: this does nothing to a part that is done. */
+    /** Cancels a part of the work when the result ends; does nothing to a part that is done. */
     private void cancelWithResult(Future<?> part) {
         result.whenComplete((value, failure) -> part.cancel(true));
     }
 
-    /** As a try statement with the hold: the method's exception comes before that of the release. */
+    /** Releases the hold as a try statement does: the method's exception takes precedence over the release's. */
     private void release(Hold hold, Object value, Throwable failure) {
         hold.releaseAsync()
                 .whenComplete(
@@ -111,7 +111,7 @@ final class LockedFuture {
                         });
     }
 
-    /** Null if it was released, or if the method itself ended the hold. */
+    /** Returns null if the hold was released, or if the method itself ended it. */
     private static Throwable lostOrNull(Throwable lost) {
         return lost == null || lost.getClass() == LockNotHeldException.class ? null : lost;
     }

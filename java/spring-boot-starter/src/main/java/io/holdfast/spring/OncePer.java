@@ -8,7 +8,7 @@ import java.lang.annotation.Target;
 import org.springframework.core.annotation.AliasFor;
 
 /**
- * A method of a bean that only one host runs in a period; on the other hosts a call does nothing.
+ * A method of a bean that only one host runs in each period; on the other hosts a call does nothing.
  * For {@code @Scheduled} methods, which run on every host.
  *
  * <pre><code>
@@ -17,9 +17,9 @@ import org.springframework.core.annotation.AliasFor;
  * void nightly() {
  * </code></pre>
  *
- * <p>A call that throws passes the turn on, and so does a process that dies, when its lease ends;
+ * <p>If a call throws, or its process dies and its lease ends, the next call has the turn;
  * see {@link io.holdfast.HoldfastClient#oncePer(String, java.time.Duration,
- * java.util.concurrent.Callable)}. If the server cannot be asked, the call throws, and the scheduler
+ * java.util.concurrent.Callable)}. If the server cannot be asked, the call throws; the scheduler
  * logs it and goes on.
  *
  * <p>The method returns nothing, or an {@code Optional}, which is empty if it is not this call's
@@ -30,7 +30,7 @@ import org.springframework.core.annotation.AliasFor;
 @Documented
 public @interface OncePer {
     /**
-     * The same as {@link #period()}, if it stands alone.
+     * The same as {@link #period()}, for use alone.
      *
      * @return the period
      */
@@ -48,7 +48,7 @@ public @interface OncePer {
     /**
      * The lock's name, as in {@link Locked#name()}.
      *
-     * @return by default the names of the bean's class and of the method, with a dot between
+     * @return by default the names of the bean's class and of the method, separated by a dot
      */
     String name() default "";
 }

@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.util.Optional;
 import org.aopalliance.intercept.MethodInvocation;
 
-/** {@link OncePer}, over {@link HoldfastClient#oncePer}. */
+/** Carries out {@link OncePer}, with {@link HoldfastClient#oncePer}. */
 final class OncePerAdvice implements Advice {
     private final Target target;
     private final LockName name;
@@ -67,7 +67,7 @@ final class OncePerAdvice implements Advice {
         } catch (Exception | Error e) {
             throw e;
         } catch (Throwable e) {
-            throw new AssertionError(e); // no method throws one
+            throw new AssertionError(e); // a method throws nothing else
         }
     }
 }

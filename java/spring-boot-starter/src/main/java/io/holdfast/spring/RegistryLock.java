@@ -9,7 +9,7 @@ import java.util.concurrent.locks.Lock;
 
 /**
  * A lock of the registry. Spring's leaders check by a nested acquire whether they still
- * lead: an acquire that does not nest, because the outer hold was lost, must not succeed.
+ * lead: an acquire that cannot nest, because the outer hold was lost, must not succeed.
  */
 final class RegistryLock implements Lock {
     private final HoldfastLock lock;
@@ -31,13 +31,13 @@ final class RegistryLock implements Lock {
             if (outer == 0 || lock.fence() == outer) {
                 return true;
             }
-            lock.unlock(); // and see whether the outer one was lost, or released elsewhere
+            lock.unlock(); // then see whether the outer hold was lost, or released elsewhere
         }
     }
 
     /**
-     * The fence of this thread's hold; 0: it has none. A hold that it has lost is reported, and
-     * over.
+     * Returns the fence of this thread's hold; 0: it has none. A hold that the thread has lost is reported
+     * once.
      */
     private long outerFence() {
         if (lock.getHoldCount() > 0) {
@@ -48,7 +48,7 @@ final class RegistryLock implements Lock {
         } catch (LockLostException e) {
             throw e;
         } catch (LockNotHeldException e) {
-            // It has not acquired it, or has unlocked it.
+            // The thread has not acquired the lock, or has unlocked it.
         }
         return 0;
     }
@@ -91,7 +91,7 @@ final class RegistryLock implements Lock {
         return lock.newCondition();
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return lock.toString();

@@ -16,14 +16,14 @@ import org.springframework.util.ClassUtils;
 
 /** When the work of a {@link Locked} method ends. */
 enum Returns {
-    /** When it returns. */
+    /** When the method returns. */
     NOW,
-    /** When the future that it returns is done. */
+    /** When the future that the method returns is done. */
     LATER,
-    /** So too, but {@code @Async} gave it a thread, which may wait and on which it must run. */
+    /** When its future is done; but the method must run on the thread of {@code @Async}, which may wait. */
     LATER_ON_ITS_THREAD;
 
-    /** What is done after the method has returned; of Spring MVC by name, because it is optional. */
+    /** Types whose work goes on after the method; Spring MVC's by name, because it is optional. */
     private static final List<Class<?>> GOES_ON =
             Stream.of(
                             Callable.class.getName(),
@@ -41,9 +41,9 @@ enum Returns {
                     .toList();
 
     /**
-     * Looks at the method's type.
+     * Determines when the method's work ends.
      *
-     * @throws IllegalArgumentException if the work goes on after the method without a sign of its end
+     * @throws IllegalArgumentException if the work goes on after the method, with no sign of its end
      */
     static Returns of(Target target) {
         Class<?> type = target.returnType();
@@ -68,7 +68,7 @@ enum Returns {
                 || AnnotatedElementUtils.hasAnnotation(target.type(), Async.class);
     }
 
-    /** Whether work goes on after a method has returned this, or a response of Spring's with it. */
+    /** Whether work goes on after a method has returned this type, or a Spring response that contains it. */
     static boolean goesOn(ResolvableType type) {
         Class<?> raw = type.toClass();
         return GOES_ON.stream().anyMatch(each -> each.isAssignableFrom(raw))

@@ -3,13 +3,13 @@ package io.holdfast.spring;
 import io.holdfast.HoldfastException;
 
 /**
- * A holder with a greater fence was at the resource, which refused this one. Nothing was written.
- * Stop: the lock is no longer the caller's, and the same fence is refused again.
+ * A holder with a greater fence has used the resource, which refused this holder. Nothing was written.
+ * Stop: the lock is no longer the caller's, and the same fence will be refused again.
  */
 public final class StaleFenceException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    /** What was guarded. */
+    /** The name of the guarded resource. */
     private final String name;
 
     /** The refused fence. */
@@ -21,9 +21,9 @@ public final class StaleFenceException extends HoldfastException {
     /**
      * For programs that check a fence themselves.
      *
-     * @param name what was guarded
+     * @param name the name of the guarded resource
      * @param fence the refused fence
-     * @param last the greater fence that was there before
+     * @param last the greater fence, seen before
      */
     public StaleFenceException(String name, long fence, long last) {
         super(
@@ -36,7 +36,7 @@ public final class StaleFenceException extends HoldfastException {
     }
 
     /**
-     * What was guarded.
+     * The name of the guarded resource.
      *
      * @return usually the lock's name
      */
@@ -47,7 +47,7 @@ public final class StaleFenceException extends HoldfastException {
     /**
      * The refused fence.
      *
-     * @return the fence of the hold that is over
+     * @return the fence of the hold that has ended
      */
     public long fence() {
         return fence;

@@ -15,15 +15,15 @@ import org.springframework.core.GenericTypeResolver;
  * A method that has one of our annotations.
  *
  * @param type the bean's class
- * @param method its method, which will be called
- * @param declared where the annotation stands: this method, or one of a super class or interface
- * @param beans the application
+ * @param method the bean's method to call
+ * @param declared where the annotation stands: on this method, or on one of a super class or interface
+ * @param beans the application's beans
  */
 record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFactory beans) {
-    /** Spring Boot's name for it. */
+    /** Spring Boot's name for the application's executor. */
     private static final String EXECUTOR = "applicationTaskExecutor";
 
-    /** For people, in every message. */
+    /** Names the method for people, in every message. */
     @Override
     public String toString() {
         return Arrays.stream(method.getParameterTypes())
@@ -33,7 +33,7 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
                                 ", ", type.getTypeName() + "." + method.getName() + "(", ")"));
     }
 
-    /** The lock's name, if the annotation has none. */
+    /** Returns the lock's name if the annotation has none. */
     String defaultName() {
         return type.getName() + "." + method.getName();
     }
@@ -48,7 +48,7 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
         return text == null ? "" : text;
     }
 
-    /** Reads a time; null if none was given. */
+    /** Reads a time; returns null if none was given. */
     Duration time(String what, String given) {
         String text = text(given);
         if (text.isEmpty()) {
@@ -74,7 +74,7 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
         return new LockName(text, declared, beans);
     }
 
-    /** The lock's name for a call. */
+    /** Returns the lock's name for a call. */
     String nameOf(LockName name, MethodInvocation call) {
         try {
             return name.of(call.getThis(), call.getArguments());
@@ -84,8 +84,8 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
     }
 
     /**
-     * Where to call the method, when no thread waited for its lock: where Spring runs the other work
-     * of the application, or else on Holdfast's thread, with the class loader of the caller.
+     * Returns the executor for a method for whose lock no thread waited: the application's
+     * own, or else Holdfast's thread, with the class loader of the caller.
      */
     Executor executor() {
         if (beans.containsBean(EXECUTOR) && beans.isTypeMatch(EXECUTOR, Executor.class)) {
@@ -104,7 +104,7 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
         };
     }
 
-    /** What to throw, if the thread was interrupted while it waited, or in the method. */
+    /** Returns the exception to throw if the thread was interrupted while it waited, or in the method. */
     Exception interrupted(InterruptedException e) {
         for (Class<?> declaredType : method.getExceptionTypes()) {
             if (declaredType.isAssignableFrom(InterruptedException.class)) {

@@ -11,8 +11,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * A future for which a caller's thread waits. A thread of a pool would run tasks of the pool while it
- * waits for another future: inside the locks that it holds.
+ * A future that a thread of a pool may wait for. While it waits for an ordinary future, a thread of a
+ * ForkJoinPool may run other tasks of the pool, under the locks that it holds; here it runs none.
  */
 public class Awaited<T> extends CompletableFuture<T> {
     @Override
@@ -23,7 +23,7 @@ public class Awaited<T> extends CompletableFuture<T> {
                     return super.get();
                 }
                 park(Long.MAX_VALUE);
-            } catch (OutOfMemoryError e) { // it is still under way
+            } catch (OutOfMemoryError e) { // still under way
                 awaitMemory();
             }
         }
@@ -61,7 +61,7 @@ public class Awaited<T> extends CompletableFuture<T> {
         return super.join();
     }
 
-    /** The heap is full. */
+    /** Waits a moment, because the heap is full. */
     private static void awaitMemory() {
         try {
             LockSupport.parkNanos(10_000_000);
@@ -74,7 +74,7 @@ public class Awaited<T> extends CompletableFuture<T> {
         return Thread.currentThread() instanceof ForkJoinWorkerThread;
     }
 
-    /** Waits until this is done; the pool puts another thread in the place of this one. */
+    /** Waits until this is done; meanwhile the pool replaces this thread with another. */
     private void park(long nanos) throws InterruptedException {
         CountDownLatch done = new CountDownLatch(1);
         whenComplete((value, failure) -> done.countDown());
@@ -93,7 +93,7 @@ public class Awaited<T> extends CompletableFuture<T> {
                 };
         try {
             ForkJoinPool.managedBlock(wait);
-        } catch (RuntimeException | Error notReplaced) { // its pool has no more threads
+        } catch (RuntimeException | Error notReplaced) { // the pool can start no more threads
             wait.block();
         }
     }

@@ -6,8 +6,8 @@ import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.function.LongFunction;
 
 /**
- * Ends a native call when its thread is interrupted. It is a channel because that is how Java tells
- * of an interrupt: it closes the channel that the thread waits for. One for many calls, until then.
+ * Ends a native call when its thread is interrupted. It is a channel because Java reports an interrupt
+ * by closing the channel that the thread waits for. One brake serves many calls, until an interrupt.
  */
 public final class Brake extends AbstractInterruptibleChannel {
     private final long pointer = Core.hf_brake_open();
@@ -17,7 +17,7 @@ public final class Brake extends AbstractInterruptibleChannel {
         handle.whenDropped(this, handle::close);
     }
 
-    /** Makes a call with the brake, which the calling thread alone may have. */
+    /** Makes a call with the brake, which only the calling thread may use. */
     public <T> T during(LongFunction<T> call) {
         try {
             begin();
@@ -26,13 +26,13 @@ public final class Brake extends AbstractInterruptibleChannel {
             try {
                 end(true);
             } catch (IOException | OutOfMemoryError interrupted) {
-                shut(); // the other thread may not be there yet
+                shut(); // the interrupting thread may not have closed it yet
             }
             Reference.reachabilityFence(this);
         }
     }
 
-    /** Gives it back; no call may have it now or later. */
+    /** Frees the brake; no call may use it now or later. */
     public void free() {
         handle.close();
     }

@@ -5,11 +5,11 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** Names and owners are bytes; text becomes UTF-8. */
+/** Converts names and owners, which are bytes, from and to text in UTF-8. */
 public final class Bytes {
     private Bytes() {}
 
-    /** Refuses half a surrogate pair: as a '?' it would make one name of two. */
+    /** Encodes text; refuses an unpaired surrogate: as a '?' it would make two names the same. */
     public static byte[] of(String text) {
         try {
             ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
@@ -21,7 +21,7 @@ public final class Bytes {
         }
     }
 
-    /** Two names are never shown alike, but for one that looks like another's {@code \\xff}. */
+    /** Shows any name as text; only a name that contains {@code \\xff} literally can look like another. */
     public static String shown(byte[] bytes) {
         StringBuilder text = new StringBuilder();
         CharBuffer room = CharBuffer.allocate(bytes.length);
@@ -38,7 +38,7 @@ public final class Bytes {
         }
     }
 
-    /** Refuses what is no UTF-8. */
+    /** Decodes text; refuses bytes that are not UTF-8. */
     public static String checkedText(byte[] bytes) {
         try {
             return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
@@ -47,7 +47,7 @@ public final class Bytes {
         }
     }
 
-    /** For people to read. */
+    /** Decodes text for people to read, also if it is not UTF-8. */
     public static String text(byte[] bytes) {
         return new String(bytes, StandardCharsets.UTF_8);
     }

@@ -3,7 +3,7 @@ package io.holdfast.internal.core;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
 
-/** What the options of a client are set to. 0 and empty: the URL's or the core's choice. */
+/** The values of a client's options. 0 and empty are the URL's or the core's choice. */
 public final class ClientSettings extends Settings<ClientSettings> {
     private static Function<Object, ClientSettings> opener;
 
@@ -24,22 +24,22 @@ public final class ClientSettings extends Settings<ClientSettings> {
     /** Null: trouble is only logged. */
     public TroubleAction onTrouble;
 
-    /** Null: threads of the client. */
+    /** Null: the client's own threads. */
     public Executor executor;
 
     public boolean closeAtExit = true;
 
-    /** What runs with an alarm. */
+    /** The action that runs when an alarm is raised. */
     public interface AlarmAction {
         void run(String name, long timeouts, String message);
     }
 
-    /** What runs with trouble, whose kind is named as in the enum that users see. */
+    /** The action that runs on trouble, whose kind has its name in the public enum. */
     public interface TroubleAction {
         void run(String kind, long holds, long leftMillis, String message);
     }
 
-    /** As in {@link LockSettings}. */
+    /** Sets the function that reads the settings of ClientOptions, which show them to no other class. */
     public static void openBy(Function<Object, ClientSettings> function) {
         opener = function;
     }
@@ -48,7 +48,7 @@ public final class ClientSettings extends Settings<ClientSettings> {
         return opener.apply(options);
     }
 
-    /** For the core, which does not know them all. */
+    /** Returns the options of the core, which lacks some of these. */
     public hf_client_options toCore() {
         hf_client_options core = new hf_client_options();
         core.setConnect_timeout_ms(connectTimeoutMillis);

@@ -7,8 +7,8 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 
 /**
- * A pointer of the core. It is given back once, and never during a call: the last call to end
- * gives it back.
+ * A pointer of the core. It is given back once, and never during a call: the last running call gives
+ * it back.
  */
 public final class Handle {
     public static final Cleaner CLEANER = Cleaner.create();
@@ -16,7 +16,7 @@ public final class Handle {
 
     private final long pointer;
     private final LongConsumer giveBack;
-    /** How many calls are running; once CLOSED is added (so negative), no call starts any more. */
+    /** The number of running calls; once CLOSED is added (a negative number), no further call starts. */
     private final AtomicInteger calls = new AtomicInteger();
 
     private Cleaner.Cleanable cleanable;
@@ -26,7 +26,7 @@ public final class Handle {
         this.giveBack = giveBack;
     }
 
-    /** Runs the action if the holder is dropped before a close; it must not refer to the holder. */
+    /** Runs the action if the holder is dropped before a close; the action must not refer to the holder. */
     public void whenDropped(Object holder, Runnable action) {
         cleanable =
                 CLEANER.register(
@@ -42,12 +42,12 @@ public final class Handle {
         return calls.get() < 0;
     }
 
-    /** The function's answer for the pointer; null if the handle is closed. */
+    /** Returns the function's result for the pointer; null if the handle is closed. */
     public <T> T call(LongFunction<T> function) {
         return begin() ? finish(function) : null;
     }
 
-    /** The same; throws what closed makes if the handle is closed. */
+    /** Returns the function's result for the pointer; throws the given exception if the handle is closed. */
     public <T> T call(LongFunction<T> function, Supplier<? extends RuntimeException> closed) {
         if (!begin()) {
             throw closed.get();
@@ -59,7 +59,7 @@ public final class Handle {
         return calls.getAndUpdate(n -> n < 0 ? n : n + 1) >= 0;
     }
 
-    /** The last call: no other starts after it, though some may still be running. */
+    /** Makes the last call: no call starts after it, though others may still be running. */
     public <T> T close(LongFunction<T> function) {
         if (calls.getAndUpdate(n -> n < 0 ? n : n + 1 + CLOSED) < 0) {
             return null;

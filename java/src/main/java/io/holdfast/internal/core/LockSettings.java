@@ -2,9 +2,9 @@ package io.holdfast.internal.core;
 
 import java.util.function.Function;
 
-/** What the options of a lock are set to. 0 and null are the core's choice. */
+/** The values of a lock's options. 0 and null are the core's choice. */
 public final class LockSettings extends Settings<LockSettings> {
-    /** How LockOptions, which show their settings to no other class, give them to this library. */
+    /** Reads the settings of LockOptions, which show them to no other class. */
     private static Function<Object, LockSettings> opener;
 
     public long leaseMillis;
@@ -21,16 +21,16 @@ public final class LockSettings extends Settings<LockSettings> {
     public int alarmTimeouts;
     public long alarmWindowMillis;
 
-    /** Whether a started acquire returns with the whole lease, as a leader needs it. */
+    /** Whether an acquire returns only with the whole lease, as a leader needs it. */
     public boolean whole;
 
     /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
     public byte[] owner;
 
-    /** What it is held for, in UTF-8; or null. */
+    /** The purpose of the holds, in UTF-8; or null. */
     public byte[] note;
 
-    /** The note of an acquire, with the trace id of the current span; null: the lock's own note, if any. */
+    /** Returns the note with the trace id of the current span; null: the core uses the lock's note, if any. */
     public byte[] tracedNote() {
         return note == null ? null : Trace.added(note);
     }

@@ -2,7 +2,7 @@ package io.holdfast.internal.core;
 
 import java.lang.System.Logger.Level;
 
-/** The library's logger. That of the program may throw: what is logged, such as a loss, goes on all the same. */
+/** The library's logger. A program's logger may throw: the event, such as a loss, is handled all the same. */
 public final class Log {
     private static final System.Logger LOGGER = System.getLogger("io.holdfast");
 
@@ -12,7 +12,7 @@ public final class Log {
         try {
             LOGGER.log(level, format, parameters);
         } catch (RuntimeException | Error e) {
-            return; // there is no other place for it
+            return; // there is nowhere else to report it
         }
     }
 
@@ -20,7 +20,7 @@ public final class Log {
         try {
             LOGGER.log(level, message, cause);
         } catch (RuntimeException | Error e) {
-            return; // there is no other place for it
+            return; // there is nowhere else to report it
         }
     }
 }

@@ -11,7 +11,7 @@ public final class Millis {
     /** The core's HF_STORED: the lease of the gate whose rate is stored with its name. */
     public static final long STORED = -2;
 
-    /** Longer than any other duration: {@code Hold.FOREVER}. */
+    /** The longest duration: {@code Hold.FOREVER}. */
     public static final Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
 
     private static final Duration SHORTEST_TTL = Duration.ofSeconds(10);
@@ -19,14 +19,14 @@ public final class Millis {
 
     private Millis() {}
 
-    /** Rounded up, so that nothing is shorter than asked for. */
+    /** Rounds up, so that no duration becomes shorter. */
     public static long of(Duration duration) {
         return duration.compareTo(FOREVER) >= 0
                 ? Long.MAX_VALUE
                 : duration.plusNanos(999_999).toMillis();
     }
 
-    /** As a timeout. */
+    /** Returns a duration as a timeout. */
     public static long timeout(Duration duration) {
         return duration.compareTo(FOREVER) >= 0 ? ENDLESS : of(duration);
     }
@@ -47,7 +47,7 @@ public final class Millis {
         return timeout;
     }
 
-    /** For how long the result of once() stays. */
+    /** Returns the time for which a result of once() is kept; refuses one out of bounds. */
     public static long ttl(Duration ttl) {
         if (ttl.compareTo(SHORTEST_TTL) < 0 || ttl.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException("a ttl takes 10 seconds to 10 years: " + ttl);
@@ -55,7 +55,7 @@ public final class Millis {
         return of(ttl);
     }
 
-    /** For how long a hold is kept at least. */
+    /** Returns the least time for which a hold is kept; refuses one out of bounds. */
     public static long upToLongest(Duration duration) {
         if (duration.isNegative() || duration.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(

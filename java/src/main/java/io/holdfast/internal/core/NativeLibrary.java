@@ -17,7 +17,7 @@ public final class NativeLibrary {
 
     private NativeLibrary() {}
 
-    /** The class with the native methods calls this once. */
+    /** Loads the library; called once, by the class with the native methods. */
     public static void load() {
         String path = System.getProperty(PATH);
         if (path != null) {
@@ -38,8 +38,8 @@ public final class NativeLibrary {
     }
 
     /**
-     * Loads it from a folder that only this user may enter, so that no other user can put another
-     * library there. After that the file can go.
+     * Loads the library from a folder that only this user may enter, so that no other user can replace
+     * it. Once it is loaded, its file is deleted.
      */
     private static void loadUnpacked(InputStream library) throws IOException {
         Path folder = Files.createTempDirectory("holdfast-");
@@ -58,7 +58,7 @@ public final class NativeLibrary {
             System.load(file.toString());
         } catch (UnsatisfiedLinkError e) {
             throw linkError("Holdfast cannot load its native library: " + e.getMessage() + HINT, e);
-        } catch (IllegalCallerException e) { // from Java 24 on, with --illegal-native-access=deny
+        } catch (IllegalCallerException e) { // Java 24 or newer, with --illegal-native-access=deny
             String module = NativeLibrary.class.getModule().getName();
             String whom = module == null ? "ALL-UNNAMED" : module;
             throw linkError(
@@ -82,7 +82,7 @@ public final class NativeLibrary {
                 NativeLibrary::filesOfThisProcess);
     }
 
-    /** The name that the build gives a platform: linux-x86_64, linux-aarch64-musl. */
+    /** Returns the build's name for a platform, such as linux-x86_64 or linux-aarch64-musl. */
     public static String platform(String os, String machine, Supplier<List<String>> files) {
         String system = os.toLowerCase(Locale.ROOT).replace(" ", "");
         String platform = system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
@@ -92,12 +92,12 @@ public final class NativeLibrary {
         return musl ? platform + "-musl" : platform;
     }
 
-    /** On Alpine the loader is a file; elsewhere it is a link to musl's libc.so. glibc's ends in .6. */
+    /** Whether a mapped file is musl's loader: on Alpine a file, elsewhere a link to its libc.so; glibc's ends in .6 */
     private static boolean isMusl(String line) {
         return line.contains("/ld-musl-") || line.endsWith("/libc.so");
     }
 
-    /** A process has its own loader in its memory: its libc, whatever else is installed. */
+    /** Returns the files mapped in this process: among them its own loader, whatever else is installed. */
     private static List<String> filesOfThisProcess() {
         try {
             return Files.readAllLines(Path.of("/proc/self/maps"), StandardCharsets.ISO_8859_1);

@@ -2,9 +2,9 @@ package io.holdfast.internal.core;
 
 import java.util.function.Consumer;
 
-/** What options are set to. */
+/** The values of options. */
 public abstract class Settings<S extends Settings<S>> implements Cloneable {
-    /** A copy, with one change. */
+    /** Returns a copy with one change. */
     @SuppressWarnings("unchecked")
     public S with(Consumer<S> change) {
         try {

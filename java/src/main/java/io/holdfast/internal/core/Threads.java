@@ -8,9 +8,9 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.function.Supplier;
 
-/** Tells virtual threads, which must not wait in native code, from the others. */
+/** Distinguishes virtual threads, which must not wait in native code, from others; starts and joins threads. */
 public final class Threads {
-    /** Thread.isVirtual(), which Java 17 does not have. */
+    /** Thread.isVirtual(), which Java 17 lacks. */
     private static final MethodHandle IS_VIRTUAL = find();
 
     private Threads() {}
@@ -24,7 +24,7 @@ public final class Threads {
         }
     }
 
-    /** Whether the calling thread is a virtual one. */
+    /** Whether the calling thread is virtual. */
     public static boolean isVirtual() {
         try {
             return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());
@@ -34,14 +34,14 @@ public final class Threads {
     }
 
     /**
-     * Whether the calling thread may wait for long in native code: not a virtual one, and none of a
-     * ForkJoinPool, which puts another thread in the place of one that parks, and of no other.
+     * Whether the calling thread may wait for long in native code. A virtual thread may not, nor may a
+     * thread of a ForkJoinPool: the pool replaces a thread that parks, but not one that blocks there.
      */
     public static boolean mayBlock() {
         return !isVirtual() && !(Thread.currentThread() instanceof ForkJoinWorkerThread);
     }
 
-    /** The exception to throw; throws an Error itself. */
+    /** Returns the exception to throw; throws an Error itself. */
     public static RuntimeException raised(Throwable failure) {
         if (failure instanceof Error error) {
             throw error;
@@ -58,7 +58,7 @@ public final class Threads {
         return thread;
     }
 
-    /** Waits for the end of a thread, even if the calling one is interrupted. */
+    /** Waits for the end of a thread, even if the calling thread is interrupted. */
     public static void join(Thread thread) {
         boolean interrupted = false;
         while (thread.isAlive()) {
@@ -73,7 +73,7 @@ public final class Threads {
         }
     }
 
-    /** Does work that blocks in native code: here, if it may, else on another thread, if it can be had. */
+    /** Does work that blocks in native code: here, if this thread may block, else on another, if one can be started. */
     public static <T> T blocking(Supplier<T> work) {
         if (mayBlock()) {
             return work.get();

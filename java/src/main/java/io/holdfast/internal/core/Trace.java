@@ -5,9 +5,9 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.Arrays;
 
-/** The current span of OpenTelemetry, if the program has it: this library does not depend on it. */
+/** The current span of OpenTelemetry, if the program uses it: this library does not depend on it. */
 final class Trace {
-    /** Gives the trace id of the current span, which may be invalid; null: there is no OpenTelemetry. */
+    /** Returns the trace id of the current span, which may be invalid; null: there is no OpenTelemetry. */
     private static final MethodHandle ID = find();
 
     private static final String NONE = "00000000000000000000000000000000";
@@ -33,7 +33,7 @@ final class Trace {
         }
     }
 
-    /** The note with the trace id; null: there is no span. */
+    /** Returns the note with the trace id; null: there is no span. */
     static byte[] added(byte[] note) {
         String id = ID == null ? NONE : current();
         if (id.equals(NONE)) {

@@ -3,7 +3,7 @@ package io.holdfast.internal.memory;
 import io.holdfast.internal.core.Bytes;
 import java.nio.ByteBuffer;
 
-/** What a client in memory knows of itself. The mutex of its server guards it. */
+/** The owners and counts of a client in memory. The mutex of its server guards it. */
 final class MemoryBook {
     final MemoryServer server;
     final MemoryCounts counts = new MemoryCounts();
@@ -15,17 +15,17 @@ final class MemoryBook {
         this.server = server;
     }
 
-    /** The calling thread as an owner. */
+    /** Returns the calling thread as an owner. */
     ByteBuffer thread() {
         return threads.get();
     }
 
-    /** The calling thread as the owner of a Hold, which nests in none of its other holds. */
+    /** Returns the calling thread as the owner of a Hold, which nests in none of its other holds. */
     ByteBuffer holder() {
         return holders.get();
     }
 
-    /** A new owner. */
+    /** Returns a new owner. */
     ByteBuffer owner(char kind) {
         long number = server.locked(server::nextSerial);
         String owner = "in-memory/" + ProcessHandle.current().pid() + ":" + kind + number;

@@ -38,7 +38,7 @@ public final class MemoryClient implements HoldfastClient {
     public HoldfastLock lock(byte[] name, LockOptions options) {
         checkLength(name, "name");
         options.owner().ifPresent(owner -> checkLength(owner, "owner"));
-        if (LockSettings.of(options).leaseMillis > 0) { // one that was given, and ends
+        if (LockSettings.of(options).leaseMillis > 0) { // given, and ends
             MemoryHold.checkLease(options.lease());
         }
         if (LockSettings.of(options).renew == Core.HF_ON && options.lease().equals(Hold.FOREVER)) {
@@ -84,7 +84,7 @@ public final class MemoryClient implements HoldfastClient {
     public Optional<LockLimit> limit(String name, LockLimit limit) {
         byte[] bytes = Bytes.of(name);
         checkLength(bytes, "name");
-        LockOptions.defaults().permits(limit.permits()); // checks it
+        LockOptions.defaults().permits(limit.permits()); // checks the permits
         if (!limit.per().isZero()) {
             MemoryHold.checkLease(limit.per());
             if (limit.permits() == 0) {
@@ -128,7 +128,7 @@ public final class MemoryClient implements HoldfastClient {
         book.server.run(book::checkOpen);
     }
 
-    /** Finds nothing: memory has no settings. */
+    /** Returns no findings: memory has no settings. */
     @Override
     public List<Finding> survey(String name) {
         ping();

@@ -11,7 +11,7 @@ import java.util.EnumMap;
 import java.util.Map;
 import java.util.stream.LongStream;
 
-/** What a client counts. The mutex of its server guards it. */
+/** The counts of a client. The mutex of its server guards them. */
 final class MemoryCounts {
     private final Map<CallOutcome, Long> answered =
             zeros(CallOutcome.DONE, CallOutcome.FAILED, CallOutcome.UNKNOWN, CallOutcome.MISMATCH);

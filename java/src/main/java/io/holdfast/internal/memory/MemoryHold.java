@@ -24,11 +24,11 @@ final class MemoryHold implements Hold {
     private static final Duration SHORTEST = Duration.ofMillis(10);
     private static final Duration LONGEST = Duration.ofDays(3650);
 
-    /** Where the hold stands. */
+    /** The server's record of the lock, from which the hold is removed. */
     interface Place {
         void remove(MemoryHold hold);
 
-        /** Whether the server has it now. */
+        /** Records how a call ended; returns whether the server has the record now. */
         boolean leave(MemoryHold hold, MemoryRecord.End end);
 
         byte[] token(MemoryHold hold);
@@ -40,30 +40,30 @@ final class MemoryHold implements Hold {
     private final List<Consumer<? super Hold>> listeners = new ArrayList<>();
     private final long since = System.nanoTime();
     private final boolean renewed;
-    /** Its maxHold, counted from its start; FOREVER: there is no limit. */
+    /** The hold's maxHold, counted from its start; FOREVER: there is no limit. */
     private Duration limit;
-    /** When it ends by itself, counted from its start; FOREVER: never. */
+    /** When the hold ends by itself, counted from its start; FOREVER: never. */
     private Duration end;
 
-    /** Until when it was prolonged, counted from its start. */
+    /** The end to which the hold was prolonged, counted from its start. */
     private Duration prolonged = Duration.ZERO;
 
     private Runnable timer = () -> {};
     private LossCause cause;
-    /** A release keeps it until then, counted from its start. */
+    /** A release keeps the lock until then, counted from the start of the hold. */
     private Duration atLeast = Duration.ZERO;
 
-    /** Its caller released it, or handed it over. */
+    /** Whether the caller has released the hold or handed it over. */
     private boolean released;
 
     private boolean ended;
 
-    /** It only keeps the lock: its work has ended. */
+    /** Whether the hold only keeps the lock, after the end of its work. */
     private boolean kept;
 
     private String note;
 
-    /** Losing one is losing all. */
+    /** If one of these holds is lost, all are. */
     private final Set<MemoryHold> joined = new LinkedHashSet<>();
 
     MemoryHold(Place place, MemoryRequest request, long fence) {
@@ -76,7 +76,7 @@ final class MemoryHold implements Hold {
         this.note = request.options().note();
     }
 
-    /** A limit of its own counts from that of the outer hold. */
+    /** Nests in a hold, whose limit also bounds this one's. */
     void nestIn(MemoryHold outer) {
         note = outer.note;
         if (!limit.equals(FOREVER) && !outer.limit.equals(FOREVER)) {
@@ -101,7 +101,7 @@ final class MemoryHold implements Hold {
         return note;
     }
 
-    /** It goes on for another client, with its note. */
+    /** Takes the note of a hold, which goes on as this one for another client. */
     MemoryHold adopted(MemoryHold old) {
         note = old.note;
         return this;
@@ -111,7 +111,7 @@ final class MemoryHold implements Hold {
         return kept;
     }
 
-    /** Sets the timer for its end. */
+    /** Sets the timer for the end of the hold. */
     void arm() {
         disarm();
         if (!end.equals(FOREVER)) {
@@ -149,7 +149,7 @@ final class MemoryHold implements Hold {
         part().forEach(other -> other.lose(why));
     }
 
-    /** Leaves those that it is joined with. */
+    /** Leaves the holds that it is joined with, and returns them. */
     private Set<MemoryHold> part() {
         Set<MemoryHold> others = Set.copyOf(joined);
         others.forEach(other -> other.joined.remove(this));
@@ -157,7 +157,7 @@ final class MemoryHold implements Hold {
         return others;
     }
 
-    /** Makes holds belong together: losing one is losing all. */
+    /** Joins holds: if one is lost, all are. */
     static void join(Collection<MemoryHold> all) {
         for (MemoryHold each : all) {
             each.joined.addAll(all);
@@ -169,14 +169,14 @@ final class MemoryHold implements Hold {
         request.book().server.actions.execute(() -> listener.accept(this));
     }
 
-    /** It is over, and not lost. */
+    /** Ends the hold, which is not lost. */
     void end() {
         part();
         ended = true;
         place.remove(this);
     }
 
-    /** Its caller does not want it. */
+    /** Ends a hold that its caller does not want. */
     void giveUp() {
         run(
                 () -> {
@@ -185,7 +185,7 @@ final class MemoryHold implements Hold {
                 });
     }
 
-    /** The caller has it, and the client is open. */
+    /** Checks that the caller has the hold, and that the client is open. */
     private void checkHeld() {
         if (released) {
             throw new LockNotHeldException(this + " was released before");
@@ -213,10 +213,10 @@ final class MemoryHold implements Hold {
                 });
     }
 
-    /** Until it ends; zero if its timer is late. */
+    /** Returns the time until the hold ends; zero if its timer is late. */
     Duration left() {
         Duration left = end.equals(FOREVER) ? FOREVER : end.minus(age());
-        if (renewed && !released) { // what is kept or handed over is renewed no more
+        if (renewed && !released) { // a kept or handed-over hold is no longer renewed
             Duration sure = request.lease().minusMillis(1);
             Duration asked = prolonged.minus(age());
             left = min(left, asked.compareTo(sure) > 0 ? asked : sure);
@@ -228,7 +228,7 @@ final class MemoryHold implements Hold {
         return one.compareTo(other) < 0 ? one : other;
     }
 
-    /** It was neither released nor given away. */
+    /** Whether the hold was neither released nor given away. */
     boolean isInHand() {
         return !released;
     }
@@ -320,10 +320,10 @@ final class MemoryHold implements Hold {
         locked(() -> atLeast = duration);
     }
 
-    /** It lasts that long from now at least. */
+    /** Makes the hold last at least that long from now. */
     private void prolong(Duration least) {
         if (least.equals(FOREVER)) {
-            return; // it does anyway
+            return; // the hold never ends
         }
         Duration until = min(age().plus(least), limit);
         prolonged = until.compareTo(prolonged) > 0 ? until : prolonged;
@@ -356,7 +356,7 @@ final class MemoryHold implements Hold {
                 });
     }
 
-    /** Releases it, and reports how a call ended. */
+    /** Releases the hold, and reports how a call ended. */
     void finish(MemoryRecord.End said) {
         run(
                 () -> {
@@ -427,7 +427,7 @@ final class MemoryHold implements Hold {
         return new LockLostException("a hold of " + lock + " was lost: " + cause, cause);
     }
 
-    /** Rounds it up to milliseconds. */
+    /** Checks a lease, and rounds it up to milliseconds. */
     static Duration checkLease(Duration lease) {
         Duration rounded = Duration.ofMillis(Millis.of(lease));
         if (rounded.compareTo(SHORTEST) < 0 || rounded.compareTo(LONGEST) > 0) {
@@ -437,7 +437,7 @@ final class MemoryHold implements Hold {
         return rounded;
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "Hold[" + request.lock() + ", fence " + fence + "]";

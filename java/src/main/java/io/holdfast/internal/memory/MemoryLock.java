@@ -156,17 +156,17 @@ final class MemoryLock implements HoldfastLock {
         return owner.orElseGet(book::thread);
     }
 
-    /** For a Hold of the calling thread. */
+    /** Makes the request for a Hold of the calling thread. */
     MemoryRequest threads() {
         return request(false, options.lease(), options.renew());
     }
 
-    /** For a Hold that is its own owner, or the lock's. */
+    /** Makes the request for a Hold that is its own owner, or has the lock's. */
     MemoryRequest started() {
         return ownRequest(owner.orElseGet(() -> book.owner('o')), owner.orElse(null));
     }
 
-    /** The lock, if it is of that client. */
+    /** Returns the lock; refuses a lock of another client. */
     static MemoryLock of(HoldfastLock lock, MemoryBook book) {
         if (!(lock instanceof MemoryLock mine) || mine.book != book) {
             throw new IllegalArgumentException(lock + " is not a lock of this client");
@@ -182,7 +182,7 @@ final class MemoryLock implements HoldfastLock {
         }
     }
 
-    /** The hold; null if others kept it. */
+    /** Acquires; returns null if other holders kept the lock. */
     private MemoryHold take(long nanos, MemoryRequest request, boolean interruptible)
             throws InterruptedException {
         if (interruptible && Thread.interrupted()) {
@@ -210,7 +210,7 @@ final class MemoryLock implements HoldfastLock {
         }
     }
 
-    /** Acquires, or queues, or, without time for that, has null already. */
+    /** Acquires or queues; without time to queue, the waiter has ended with null. */
     MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
         return asked(
                 () -> {
@@ -245,7 +245,7 @@ final class MemoryLock implements HoldfastLock {
                 });
     }
 
-    /** A thread that has a hold waits for no other. */
+    /** Refuses to let a thread wait for a hold of its own. */
     private void refuseToWaitForItself(MemoryRequest request) {
         if (request.isNamed() || !options.reentrant() || request.caller() == null) {
             return;
@@ -336,7 +336,7 @@ final class MemoryLock implements HoldfastLock {
         }
     }
 
-    /** Ends the wait at its time; to be run when it has ended before. */
+    /** Ends the wait at its timeout; the caller runs the result if the wait has ended before. */
     Runnable limit(MemoryWaiter waiter, Duration timeout) {
         if (timeout.equals(Hold.FOREVER) || waiter.isDone()) {
             return () -> {};
@@ -383,7 +383,7 @@ final class MemoryLock implements HoldfastLock {
         return begin(asker(options), options.timeout(), this::turn);
     }
 
-    /** Each is its own owner. */
+    /** Makes the acquire of a call, which is its own owner. */
     private MemoryWaiter asker(OnceOptions<?> options) {
         return new MemoryWaiter(
                 ownRequest(book.owner('o'), null), options.timeout(), options);
@@ -455,7 +455,7 @@ final class MemoryLock implements HoldfastLock {
                 && (anybodys ? hold.request.lock() == this : caller.equals(hold.request.caller()));
     }
 
-    /** The newest hold of the caller, or, if it has none, the newest that it may unlock. */
+    /** Returns the newest hold of the caller, or, if it has none, the newest that it may unlock. */
     private MemoryHold newest(Stream<MemoryHold> holds) {
         ByteBuffer caller = caller();
         Predicate<MemoryHold> own = hold -> caller.equals(hold.request.caller());
@@ -509,7 +509,7 @@ final class MemoryLock implements HoldfastLock {
         return Bytes.text(name);
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return "InMemoryLock[" + getName() + (shares ? ", shared]" : "]");

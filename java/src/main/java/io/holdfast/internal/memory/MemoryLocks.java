@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.regex.Pattern;
 
-/** A walk over the locks in memory: those that were there when it began, and still are. */
+/** A walk over the locks in memory: those that existed when it began, and still do. */
 final class MemoryLocks implements Locks {
     private final MemoryNames locks;
     private final MemoryBook book;
@@ -30,7 +30,7 @@ final class MemoryLocks implements Locks {
                         .toList();
     }
 
-    /** One character for each byte, as Redis matches. */
+    /** Makes one character of each byte, as Redis matches. */
     private static String text(ByteBuffer name) {
         return new String(name.array(), StandardCharsets.ISO_8859_1);
     }

@@ -20,7 +20,7 @@ final class MemoryLocksAll {
 
     private final MemoryServer server;
     private final List<MemoryLock> locks;
-    /** As they are taken. */
+    /** In the order in which they are acquired. */
     private final List<MemoryLock> order;
 
     MemoryLocksAll(MemoryServer server, List<MemoryLock> locks) {
@@ -47,7 +47,7 @@ final class MemoryLocksAll {
         return group.future;
     }
 
-    /** One acquire of all. The mutex guards it. */
+    /** One acquire of all locks. The mutex guards it. */
     private final class Group {
         final CompletableFuture<Holds> future;
         private final Duration timeout;
@@ -63,7 +63,7 @@ final class MemoryLocksAll {
             this.requests = requests;
         }
 
-        /** Ends what is under way, if the user has cancelled or completed the future. */
+        /** Ends the current acquire, if the user has cancelled or completed the future. */
         void leave() {
             if (waiter != null && current().leave(waiter, RefusalCause.CANCELLED)) {
                 giveBack();
@@ -74,7 +74,7 @@ final class MemoryLocksAll {
             return order.get(taken.size());
         }
 
-        /** For the next; zero would say that a lock is busy, not that the time is up. */
+        /** Returns the time left for the next lock, never zero: with zero a lock would be busy, and not time out. */
         private Duration left() {
             if (timeout.equals(Hold.FOREVER) || timeout.isZero()) {
                 return timeout;
@@ -107,7 +107,7 @@ final class MemoryLocksAll {
                         } else if (taken.values().stream().allMatch(MemoryHold::isValid)) {
                             MemoryHold.join(taken.values());
                             end(null);
-                        } else { // a lease ended meanwhile
+                        } else { // a lease has ended meanwhile
                             giveBack();
                             next();
                         }
@@ -120,7 +120,7 @@ final class MemoryLocksAll {
             waiter = null;
         }
 
-        /** Tells elsewhere, because the future may run the user's actions. */
+        /** Completes the future on another thread, because it may run the user's actions. */
         private void end(Throwable failure) {
             Map<String, Hold> holds = new LinkedHashMap<>();
             waiter = null;

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 
-/** All locks in one memory, by name. The mutex of its server guards it. */
+/** All locks in one memory, by name. The mutex of its server guards them. */
 public final class MemoryNames {
     final MemoryServer server = new MemoryServer();
     private final Map<ByteBuffer, MemoryState> states = new HashMap<>();
@@ -21,22 +21,22 @@ public final class MemoryNames {
         return Set.copyOf(states.keySet());
     }
 
-    /** The holds that a client has in hand. */
+    /** Returns the holds that a client has in hand. */
     Stream<MemoryHold> holds(MemoryBook book) {
         return states.values().stream().flatMap(state -> state.holds(book));
     }
 
-    /** The acquires of a client that wait. */
+    /** Returns the waiting acquires of a client. */
     Stream<MemoryWaiter> waiters(MemoryBook book) {
         return states.values().stream().flatMap(state -> state.waiters(book));
     }
 
-    /** Takes acquires out of their queues. */
+    /** Removes acquires from their queues. */
     void forget(List<MemoryWaiter> waiters) {
         states.values().forEach(state -> state.queue.removeAll(waiters));
     }
 
-    /** Whether the lock was taken away from a holder. */
+    /** Takes the lock from its holders; false: it had none. */
     public boolean lose(byte[] name, LossCause cause) {
         return server.locked(() -> state(name).lose(cause));
     }

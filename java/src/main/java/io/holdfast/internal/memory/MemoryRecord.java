@@ -12,7 +12,7 @@ import java.time.Instant;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 
-/** What is known of a call, as the server's record: RUNNING has begun, held or not. */
+/** The server's record of a call. RUNNING: the call has begun, and may still be held or not. */
 record MemoryRecord(
         Outcome.State kind,
         boolean atMostOnce,
@@ -21,12 +21,12 @@ record MemoryRecord(
         byte[] owner,
         Instant since,
         Duration ttl,
-        Long from, // of the ttl; null: it is an unknown outcome's, of which no caller knows yet
+        Long from, // when the ttl began; null: the outcome is unknown, and no caller has learned so yet
         byte[] note,
         byte[] bytes) {
     static final Duration RETRY_TTL = Duration.ofHours(24);
 
-    /** How a caller says that its call ended. */
+    /** A caller's report of the end of its call. */
     record End(Outcome.State state, byte[] bytes, Duration ttl, OnceOptions<?> options) {
         boolean keeps() {
             return state == Outcome.State.DONE || state == Outcome.State.FAILED;
@@ -47,7 +47,7 @@ record MemoryRecord(
                 null);
     }
 
-    /** The result or the error of a call of whose beginning nothing is known. */
+    /** Makes the result or the error of a call whose beginning has no record. */
     static MemoryRecord ended(long fence, byte[] owner, End end) {
         return begun(fence, owner, end.options)
                 .with(end.state, end.ttl, end.bytes)
@@ -59,7 +59,7 @@ record MemoryRecord(
                 kind, mode, print, fence, owner, since, ttl, from, note, bytes);
     }
 
-    /** In another state from now on. */
+    /** Returns the record with another state, from now on. */
     MemoryRecord with(Outcome.State state, Duration stays, byte[] kept) {
         return new MemoryRecord(
                 state,
@@ -79,7 +79,7 @@ record MemoryRecord(
                 kind, atMostOnce, print, fence, owner, since, ttl, from, why, bytes);
     }
 
-    /** A caller learns of it. */
+    /** Returns the record once a caller has learned of it. */
     MemoryRecord learned() {
         return from != null
                 ? this
@@ -101,7 +101,7 @@ record MemoryRecord(
                 kind, atMostOnce, print, fence, settler, since, ttl, from, note, bytes);
     }
 
-    /** For how much longer it stays. */
+    /** Returns how much longer the record is kept. */
     Duration left() {
         if (from == null || ttl.equals(Hold.FOREVER)) {
             return ttl;
@@ -120,7 +120,7 @@ record MemoryRecord(
                 && (print == null || other == null || Arrays.equals(print, other));
     }
 
-    /** How a caller that gets it is counted. */
+    /** Returns the outcome under which a caller that gets this record is counted. */
     CallOutcome counted(OnceOptions<?> options) {
         return !matches(options)
                 ? CallOutcome.MISMATCH
@@ -134,7 +134,7 @@ record MemoryRecord(
                 state, atMostOnce, fence, owner, since, left(), note, bytes, settler);
     }
 
-    /** The result, for a caller that does not call. */
+    /** Returns the result for a caller that does not make the call, or throws. */
     byte[] told(Object lock, OnceOptions<?> options, Outcome.Settler settler) {
         if (!matches(options)) {
             throw new FingerprintMismatchException(

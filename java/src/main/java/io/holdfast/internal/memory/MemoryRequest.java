@@ -6,8 +6,8 @@ import io.holdfast.internal.core.LockSettings;
 import java.time.Duration;
 
 /**
- * One acquire, through a lock object, whose text is for messages. Equal owners are one owner; the caller is the owner under which the hold is found
- * again, or null; what is kept is for unlock().
+ * One acquire, through a lock object, whose text is for messages. Equal owners are one owner. The caller
+ * is the owner under which the hold is found again, or null. If kept, the hold is for unlock().
  */
 record MemoryRequest(
         MemoryBook book,
@@ -20,13 +20,13 @@ record MemoryRequest(
         Duration lease,
         boolean renewed) {
 
-    /** The same for another owner. */
+    /** Returns the same request for another owner. */
     MemoryRequest of(Object other) {
         return new MemoryRequest(
                 book, lock, options, shares, other, caller, kept, lease, renewed);
     }
 
-    /** The same with the lease of the stored rate, if it is a pass of that. */
+    /** Returns the request with the lease of the stored rate, if it is for a pass of that rate. */
     MemoryRequest lasting(Duration per) {
         return !isStored()
                 ? this
@@ -42,17 +42,17 @@ record MemoryRequest(
         return options.reentrant() && (kept || isNamed()) && owner.equals(other.owner);
     }
 
-    /** How many of the permits it takes; 0 if it is exclusive. */
+    /** Returns how many permits the request takes; 0 if it is exclusive. */
     long weight() {
         return shares ? options.weight() : 0;
     }
 
-    /** Its owner is not the client's own. */
+    /** Whether the caller chose the owner. */
     boolean isNamed() {
         return options.owner().isPresent();
     }
 
-    /** How long it is held at most, if it is not extended. */
+    /** Returns how long the hold lasts at most, if it is not extended. */
     Duration longest() {
         return renewed || lease.equals(Hold.FOREVER) ? options.maxHold() : lease;
     }

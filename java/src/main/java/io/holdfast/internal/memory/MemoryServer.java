@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** What all locks in one memory share: the mutex that guards them, timers, threads and numbers. */
+/** The parts that all locks in one memory share: the mutex that guards them, timers, threads and numbers. */
 final class MemoryServer {
     private static final ThreadFactory DAEMONS =
             work -> {
@@ -51,13 +51,13 @@ final class MemoryServer {
         }
     }
 
-    /** Greater than all before; like the server's, which is a time. */
+    /** Returns a fence greater than all before; like the server's, it is a time. */
     long nextFence() {
         fence = Math.max(fence + 1, System.currentTimeMillis() * 1000);
         return fence;
     }
 
-    /** A number that is given once. */
+    /** Returns a number only once. */
     long nextSerial() {
         return ++serial;
     }

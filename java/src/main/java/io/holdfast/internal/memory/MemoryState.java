@@ -25,25 +25,25 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** What a server knows of one lock. The mutex guards it. */
+/** The server's record of one lock. The mutex guards it. */
 final class MemoryState implements MemoryHold.Place {
     private static final int VIEW_MAX = 100;
 
     private static final String TOKEN = "in-memory hold ";
 
     private final MemoryServer server;
-    /** The oldest first. */
+    /** All holds, oldest first. */
     final List<MemoryHold> holds = new ArrayList<>();
 
-    /** What unlock() has to release, the oldest first; also what was lost. */
+    /** The holds for unlock() to release, oldest first, including lost ones. */
     final List<MemoryHold> kept = new ArrayList<>();
 
     final List<MemoryWaiter> queue = new ArrayList<>();
 
-    /** By their tokens. */
+    /** Holds by their tokens. */
     private final Map<String, MemoryHold> handedOver = new HashMap<>();
 
-    /** Of the call that is made once, or null. */
+    /** The record of the call that is made once, or null. */
     private MemoryRecord record;
 
     private Optional<LockLimit> limit = Optional.empty();
@@ -52,19 +52,19 @@ final class MemoryState implements MemoryHold.Place {
         this.server = server;
     }
 
-    /** The oldest exclusive hold; null if it is free or held shared. */
+    /** Returns the oldest exclusive hold; null if the lock is free or held shared. */
     MemoryHold exclusive() {
         return holds.stream().filter(hold -> !hold.request.shares()).findFirst().orElse(null);
     }
 
-    /** Whether its owner would wait for its own shared hold. */
+    /** Whether the owner would wait for its own shared hold. */
     boolean deadlocks(MemoryRequest request) {
         MemoryHold own = exclusive() == null ? own(request) : null;
         return own != null
                 && (!request.shares() || request.weight() > own.request.weight());
     }
 
-    /** A hold that the owner still has through this client; null if there is none. */
+    /** Returns a hold that the owner still has through this client; null if there is none. */
     private MemoryHold own(MemoryRequest request) {
         return holds.stream()
                 .filter(hold -> request.nestsIn(hold.request) && hold.isInHand())
@@ -73,7 +73,7 @@ final class MemoryState implements MemoryHold.Place {
                 .orElse(null);
     }
 
-    /** The hold in which it nests; null if there is none. */
+    /** Returns the hold in which the request nests; null if there is none. */
     private MemoryHold outer(MemoryRequest request) {
         MemoryHold exclusive = exclusive();
         if (exclusive == null) {
@@ -85,7 +85,7 @@ final class MemoryState implements MemoryHold.Place {
         return nests ? exclusive : null;
     }
 
-    /** A hold, or null if others have it, or came before. */
+    /** Grants a hold; null: others have the lock, or arrived before. */
     MemoryHold grant(MemoryRequest request, boolean isFirst) {
         MemoryHold outer = outer(request);
         if (!holds.isEmpty() && outer == null && !(isFirst && joins(request))) {
@@ -101,7 +101,7 @@ final class MemoryState implements MemoryHold.Place {
         return hold;
     }
 
-    /** Whether it may hold the lock beside those that hold it. */
+    /** Whether the request may hold the lock beside its present holders. */
     private boolean joins(MemoryRequest request) {
         long permits = limit.map(LockLimit::permits).orElse(request.options().permits());
         return request.shares()
@@ -109,7 +109,7 @@ final class MemoryState implements MemoryHold.Place {
                 && (permits == 0 || weight(holds) + request.weight() <= permits);
     }
 
-    /** Stores a limit, and lets the waiters follow it; returns the limit before it. */
+    /** Stores a limit, which the waiters must follow; returns the previous limit. */
     Optional<LockLimit> limit(LockLimit said) {
         Optional<LockLimit> was = limit;
         limit = said.permits() == 0 ? Optional.empty() : Optional.of(said);
@@ -125,7 +125,7 @@ final class MemoryState implements MemoryHold.Place {
         return was;
     }
 
-    /** Refuses a number that is not the stored one, unless it nests. */
+    /** Refuses a number that differs from the stored one, unless the request nests. */
     void checkLimit(MemoryRequest request) {
         if (outer(request) == null) {
             differs(request)
@@ -136,7 +136,7 @@ final class MemoryState implements MemoryHold.Place {
         }
     }
 
-    /** How the request's number differs from the limit that is stored; empty: it does not. */
+    /** Returns how the request's number differs from the stored limit; empty: it does not. */
     private Optional<String> differs(MemoryRequest request) {
         long mine = request.options().permits();
         long weight = request.weight();
@@ -184,7 +184,7 @@ final class MemoryState implements MemoryHold.Place {
         hold.arm();
     }
 
-    /** A hold has ended. */
+    /** Removes a hold that has ended, and serves the queue. */
     @Override
     public void remove(MemoryHold hold) {
         if (holds.remove(hold)) {
@@ -193,7 +193,7 @@ final class MemoryState implements MemoryHold.Place {
         }
     }
 
-    /** Lets a hold be found again by its token. */
+    /** Makes a token by which a hold is found again. */
     @Override
     public byte[] token(MemoryHold hold) {
         String token = TOKEN + server.nextSerial() + " " + hold.request.lock();
@@ -201,7 +201,7 @@ final class MemoryState implements MemoryHold.Place {
         return Bytes.of(token);
     }
 
-    /** The hold goes on for the request, which takes its owner and fence. */
+    /** Lets a hold go on for the request, which takes over its owner and fence. */
     MemoryHold adopt(String token, MemoryRequest request) {
         if (!token.startsWith(TOKEN)) {
             throw new IllegalArgumentException("these bytes are no token of a hold in memory");
@@ -226,7 +226,7 @@ final class MemoryState implements MemoryHold.Place {
         return adopted;
     }
 
-    /** The holds that a client has in hand, the oldest first. */
+    /** Returns the holds that a client has in hand, oldest first. */
     Stream<MemoryHold> holds(MemoryBook book) {
         return holds.stream().filter(hold -> hold.request.book() == book && hold.isInHand());
     }
@@ -241,7 +241,7 @@ final class MemoryState implements MemoryHold.Place {
         List<LockWaiter> waiters =
                 queue.stream().skip(first).limit(VIEW_MAX).map(MemoryWaiter::seen).toList();
         boolean shared = !holds.isEmpty() && exclusive() == null;
-        Map<Long, List<MemoryHold>> nested = new LinkedHashMap<>(); // what nests has one fence
+        Map<Long, List<MemoryHold>> nested = new LinkedHashMap<>(); // nested holds share a fence
         holds.stream()
                 .sorted(Comparator.comparing(MemoryHold::left))
                 .skip(first)
@@ -264,7 +264,7 @@ final class MemoryState implements MemoryHold.Place {
                 waiters);
     }
 
-    /** Of holds of one owner, the first to end first. */
+    /** Makes one holder of an owner's nested holds; they are in the order of their ends. */
     private static LockHolder holder(List<MemoryHold> nested, boolean shared) {
         MemoryHold first = nested.get(0);
         MemoryHold last = nested.get(nested.size() - 1);
@@ -283,19 +283,19 @@ final class MemoryState implements MemoryHold.Place {
                 weight(nested));
     }
 
-    /** Takes one holder's away. */
+    /** Takes the lock from one holder. */
     boolean take(long fence) {
         List<MemoryHold> taken = holds.stream().filter(hold -> hold.fence() == fence).toList();
         taken.forEach(hold -> hold.lose(LossCause.GONE));
         return !taken.isEmpty();
     }
 
-    /** What is known of the call, or null. */
+    /** Returns the record of the call, or null. */
     MemoryRecord record() {
         return record == null || record.left().isZero() ? null : record;
     }
 
-    /** What became of the call, or null: it was not made, or is in progress. */
+    /** Returns how the call ended; null: it was not made, or is in progress. */
     MemoryRecord outcome() {
         MemoryRecord known = record();
         boolean over =
@@ -317,7 +317,7 @@ final class MemoryState implements MemoryHold.Place {
         return known != null && known.isKept() ? known.left() : Duration.ZERO;
     }
 
-    /** The call begins that is made at most once; else its record. */
+    /** Begins the call that is made at most once; returns its record if it may not begin. */
     MemoryRecord begin(MemoryHold hold, OnceOptions<?> options) {
         hold.check();
         MemoryRecord known = record();
@@ -365,7 +365,7 @@ final class MemoryState implements MemoryHold.Place {
         }
     }
 
-    /** A caller settles the call. */
+    /** Settles the call. */
     void settle(
             MemoryRequest by,
             Outcome.State state,
@@ -399,7 +399,7 @@ final class MemoryState implements MemoryHold.Place {
         tell();
     }
 
-    /** Wakes the waiters for an outcome, if there is one. */
+    /** Ends the waits of callers that wait for an outcome, if there is one. */
     private void tell() {
         for (MemoryWaiter waiter : List.copyOf(queue)) {
             MemoryRecord over = waiter.once != null ? outcome() : null;
@@ -416,7 +416,7 @@ final class MemoryState implements MemoryHold.Place {
         return held;
     }
 
-    /** Where in the queue it would wait. */
+    /** Returns the place in the queue that the waiter would get. */
     int place(MemoryWaiter waiter) {
         int at = queue.size();
         while (at > 0 && queue.get(at - 1).isBehind(waiter)) {
@@ -425,7 +425,7 @@ final class MemoryState implements MemoryHold.Place {
         return at;
     }
 
-    /** Whether it was still in the queue. */
+    /** Removes a waiter; false: it was no longer in the queue. */
     boolean leave(MemoryWaiter waiter, RefusalCause why) {
         boolean waits = queue.remove(waiter);
         if (waits) {
@@ -434,7 +434,7 @@ final class MemoryState implements MemoryHold.Place {
         return waits;
     }
 
-    /** Lets the first waiter in, and the waiters behind it that fit beside it. */
+    /** Grants the lock to the first waiter, and to the waiters behind it that fit beside it. */
     private void serve() {
         tell();
         for (Iterator<MemoryWaiter> each = queue.iterator(); each.hasNext(); ) {

@@ -8,7 +8,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
-/** A turn in memory: a hold, or else the result of another. */
+/** A turn in memory: a hold, or the result of an earlier call. */
 final class MemoryTurn implements Turn {
     private static final int LONGEST = 1 << 24;
     private static final int LONGEST_NOTE = 1024;

@@ -8,14 +8,14 @@ import io.holdfast.internal.core.Millis;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 
-/** An acquire in the queue. It ends with a hold, with null when its time is up or it has a result, or by a failure. */
+/** An acquire in the queue. It ends with a hold, with null after its timeout or with a result, or with a failure. */
 final class MemoryWaiter extends Awaited<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
     private final Duration timeout;
-    /** Of a call that is made once, for which an outcome will do; or null. */
+    /** The options of a call that is made once, for which an outcome will do; or null. */
     final OnceOptions<?> once;
-    /** What became of the call, once this has ended with null because of it. */
+    /** The record of the call, if this has ended with null because of it. */
     volatile MemoryRecord result;
 
     MemoryWaiter(MemoryRequest request, Duration timeout, OnceOptions<?> once) {
@@ -39,7 +39,7 @@ final class MemoryWaiter extends Awaited<MemoryHold> {
                 request.weight());
     }
 
-    /** Whether it came later, less their head starts. */
+    /** Whether it arrived later, after both head starts are subtracted. */
     boolean isBehind(MemoryWaiter other) {
         return place() - other.place() > 0;
     }

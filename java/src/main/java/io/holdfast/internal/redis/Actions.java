@@ -10,8 +10,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Where futures are completed and the user's actions run: the user's executor, or a small pool. A
- * thread of the pool that waits for a lock is replaced meanwhile.
+ * Completes futures and runs the user's actions: on the user's executor, or on a small pool, which
+ * replaces a thread while it waits for a lock.
  */
 final class Actions implements Executor {
     private static final int THREADS = 4;
@@ -24,16 +24,16 @@ final class Actions implements Executor {
             };
 
     private final Executor chosen;
-    /** It has no thread before its first task. */
+    /** Has no thread before its first task. */
     private final ForkJoinPool pool = new ForkJoinPool(THREADS, FACTORY, null, true);
     private volatile boolean ending;
 
-    /** Null: the pool. */
+    /** Null: use the pool. */
     Actions(Executor chosen) {
         this.chosen = chosen;
     }
 
-    /** Never refuses: a lock that was acquired must be told. */
+    /** Never refuses: an acquired lock must be reported. */
     @Override
     public void execute(Runnable action) {
         if (chosen == null) {
@@ -43,7 +43,7 @@ final class Actions implements Executor {
         Once once = once(action);
         try {
             chosen.execute(once);
-        } catch (RuntimeException | Error e) { // it is full, or has ended, or has no thread
+        } catch (RuntimeException | Error e) { // it is full, has ended or has no thread
             if (once.get()) {
                 throw e; // it ran the action on this thread
             }
@@ -51,7 +51,7 @@ final class Actions implements Executor {
         }
     }
 
-    /** For the library's own actions: they do not wait behind the user's executor. */
+    /** Runs the library's own actions, which do not wait behind the user's executor. */
     void executeHere(Runnable action) {
         Once once = once(action);
         try {
@@ -60,12 +60,12 @@ final class Actions implements Executor {
             } catch (RejectedExecutionException closed) {
                 Threads.start("holdfast-actions", once);
             }
-        } catch (Error noThread) { // though it may be in the queue
+        } catch (Error noThread) { // the pool may have queued the action all the same
             once.run();
         }
     }
 
-    /** A future does not give its action once more. */
+    /** Makes an action that runs once; waits for memory, because a future starts its action only once. */
     private Once once(Runnable action) {
         for (;;) {
             try {
@@ -78,9 +78,9 @@ final class Actions implements Executor {
         }
     }
 
-    /** Waits for a moment, if the heap is full; false: the client is being closed, and waits for nothing. */
+    /** Waits a moment if the heap is full; false: the client is being closed, and does not wait. */
     boolean awaitMemory() {
-        try { // here: there is no memory to load another class
+        try { // not in another class: a full heap may have no room to load it
             LockSupport.parkNanos(10_000_000);
         } catch (OutOfMemoryError e) { // a virtual thread needs a timer
             Thread.onSpinWait();
@@ -88,12 +88,12 @@ final class Actions implements Executor {
         return !ending;
     }
 
-    /** The client is being closed. */
+    /** Ends all waits for memory: the client is being closed. */
     void end() {
         ending = true;
     }
 
-    /** An executor that throws may have taken the action all the same. True: it has begun. */
+    /** An action that runs once: an executor that throws may still have accepted it. True: it has begun. */
     private static final class Once extends AtomicBoolean implements Runnable {
         private static final long serialVersionUID = 1;
 
@@ -111,7 +111,7 @@ final class Actions implements Executor {
         }
     }
 
-    /** What was given before still runs. */
+    /** Shuts the pool down; earlier actions still run. */
     void close() {
         pool.shutdown();
     }

@@ -17,25 +17,25 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 
 /**
- * The core's completions: the ends of started operations, and the losses of holds. One daemon
- * thread, started on first need, reads them. It never runs user code, which might wait for
- * something that only this thread can tell. It has no reference to the client, so that the client
- * can be collected.
+ * Reads the core's completions: the ends of started operations, and the losses of holds. One daemon
+ * thread, started on first need, reads them. It never runs user code, which might wait for an event
+ * that only this thread can report. It has no reference to the client, so that the client can be
+ * collected.
  */
 final class Completions {
-    /** How an operation ended: a status, the holds if it acquired any, and what went wrong, with which lock. */
+    /** The end of an operation: its status, the holds that it acquired, and its error, with the lock at fault. */
     record Outcome(int status, long[] holds, int lock, long replicas, int cause, String text) {
-        /** The only hold, or the first. */
+        /** Returns the only hold, or the first. */
         long hold() {
             return holds[0];
         }
 
-        /** The Error or RuntimeException for it. */
+        /** Returns the Error or RuntimeException of a failure. */
         Throwable failure() {
             return Status.of(status, text, cause, replicas);
         }
 
-        /** Throws it, if it failed. */
+        /** Throws the failure, if the operation failed. */
         void check() {
             if (status != Core.HF_OK) {
                 throw Threads.raised(failure());
@@ -54,7 +54,7 @@ final class Completions {
             this.holds = new long[count];
         }
 
-        /** Takes the end of one; the last completes this. */
+        /** Records the end of one operation; the last end completes this. */
         private void end(hf_completion completion, String text) {
             holds[(int) (completion.getOp() - number)] = completion.getHold();
             if (ended + 1 == holds.length) {
@@ -67,11 +67,11 @@ final class Completions {
                                 completion.getError().getCause(),
                                 text));
             }
-            ended++; // last: without memory for the rest it is done again
+            ended++; // last: if memory runs out above, all of this is repeated
         }
     }
 
-    /** What learns of the loss of a hold. */
+    /** Receives the loss of a hold. */
     interface Watcher {
         void tellLoss();
     }
@@ -91,24 +91,24 @@ final class Completions {
     private volatile Thread reader;
     private volatile boolean abandoned;
 
-    /** What is called with each alarm and with trouble must not run user code either. */
+    /** Takes the actions for alarms and for trouble, which must not run user code either. */
     Completions(Actions actions, AlarmAction alarmed, TroubleAction troubled) {
         this.actions = actions;
         this.alarmed = alarmed;
         this.troubled = troubled;
     }
 
-    /** From now on, tells of alarms and of trouble. */
+    /** Reports alarms and trouble from now on. */
     void listen(long client) {
         read(client);
     }
 
-    /** Starts an operation, by calling begin with its number; the client must stay open. */
+    /** Starts an operation by calling begin with its number; the client must stay open. */
     Operation start(long client, LongConsumer begin) {
         return start(client, 1, begin);
     }
 
-    /** Starts several, by calling begin with the number of the first. */
+    /** Starts several operations by calling begin with the number of the first. */
     Operation start(long client, int count, LongConsumer begin) {
         read(client);
         Operation operation = new Operation(numbers.getAndAdd(count), count);
@@ -124,12 +124,12 @@ final class Completions {
         return operation;
     }
 
-    /** A number for an operation that no caller waits for; it needs no memory. */
+    /** Returns a number for an operation that no caller waits for; needs no memory. */
     long unawaited() {
         return unawaited.getAndIncrement();
     }
 
-    /** From now on, tells the hold of its loss, unless it is dropped before. */
+    /** Reports its loss to the hold from now on, unless the hold is dropped before. */
     void watch(long client, long number, Watcher hold) {
         read(client);
         holds.put(number, new WeakReference<>(hold));
@@ -184,8 +184,8 @@ final class Completions {
     }
 
     /**
-     * A user's executor may run an action on this thread, which must go on. The core returns no completion
-     * twice: while the heap is full, this thread waits with it.
+     * Reports a completion, and survives any failure: a user's executor may run an action on this thread.
+     * The core returns no completion twice, so while the heap is full, this thread waits and tries again.
      */
     private void tellWhatever(hf_completion completion) {
         for (;;) {
@@ -203,7 +203,7 @@ final class Completions {
         }
     }
 
-    /** Can be done again after an OutOfMemoryError. */
+    /** Reports a completion; can be repeated after an OutOfMemoryError. */
     private void tell(hf_completion completion) {
         if (completion.getKind() == Core.HF_KIND_LOSS) {
             Long number = completion.getHold_number();
@@ -249,7 +249,7 @@ final class Completions {
         return trouble.getStatus() == Core.HF_OK ? "OVER" : "AT_RISK";
     }
 
-    /** Whether the calling thread is the one that reads. */
+    /** Whether the calling thread is the reader. */
     boolean isReader() {
         return Thread.currentThread() == reader;
     }

@@ -5,11 +5,11 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Closes a client when the JVM shuts down, if the program has not done it. It does not refer to the client,
- * which may be collected.
+ * Closes a client when the JVM shuts down, if the program has not done so. It does not refer to the
+ * client, which may be collected.
  */
 final class ExitHook {
-    /** How long a close waits for a call that is still running and will end the client. */
+    /** How long a close waits for a running call that will end the client. */
     private static final long PATIENCE_SECONDS = 3;
 
     private final CountDownLatch closed = new CountDownLatch(1);
@@ -22,7 +22,7 @@ final class ExitHook {
             Runtime.getRuntime().addShutdownHook(thread);
             hook = thread;
         } catch (IllegalStateException e) {
-            return; // the JVM is shutting down: whoever connects now closes it
+            return; // the JVM is shutting down: the caller must close the client
         }
     }
 
@@ -31,7 +31,7 @@ final class ExitHook {
         await();
     }
 
-    /** Returns when the client is closed, which may be left to the last call that is running. */
+    /** Waits until the client is closed, perhaps by the last running call. */
     void await() {
         try {
             closed.await(PATIENCE_SECONDS, TimeUnit.SECONDS);
@@ -40,7 +40,7 @@ final class ExitHook {
         }
     }
 
-    /** The client is closed. */
+    /** Removes the hook, because the client is closed. */
     void remove() {
         closed.countDown();
         Thread thread = hook;
@@ -50,7 +50,7 @@ final class ExitHook {
         try {
             Runtime.getRuntime().removeShutdownHook(thread);
         } catch (IllegalStateException e) {
-            return; // it runs
+            return; // the hook is running
         }
     }
 }

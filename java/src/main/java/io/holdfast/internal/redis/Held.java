@@ -11,7 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** The holds that callers have in hand, by lock and owner, the oldest first. */
 final class Held {
-    /** A lock, one of its owners, and how that holds it. */
+    /** A lock, one of its owners, and the owner's mode. */
     record Key(ByteBuffer name, ByteBuffer owner, boolean shared) {
         static Key of(byte[] name, byte[] owner, boolean shared) {
             return new Key(ByteBuffer.wrap(name), ByteBuffer.wrap(owner), shared);
@@ -39,7 +39,7 @@ final class Held {
                 });
     }
 
-    /** The newest that is valid; null if there is none. */
+    /** Returns the newest valid hold; null if there is none. */
     Hold newest(Key key) {
         Hold[] found = new Hold[1];
         holds.computeIfPresent(

@@ -21,7 +21,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 
-/** The client of a Redis. */
+/** A client of Redis. */
 public final class RedisClient implements HoldfastClient {
     private final Session session;
 

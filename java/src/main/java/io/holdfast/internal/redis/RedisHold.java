@@ -34,14 +34,14 @@ final class RedisHold implements Hold, Completions.Watcher {
     private final long number;
     private final int masters;
     private final WeakReference<Hold> self;
-    /** Takes it out of what the client knows of the holds in hand. */
+    /** Removes the hold from the client's record of the holds in hand. */
     private final Runnable forget;
 
     private final Queue<Runnable> lossActions = new ConcurrentLinkedQueue<>();
-    /** The core's cause when the handle was given back. */
+    /** The core's cause of loss when the handle was given back. */
     private volatile int lastCause = Core.HF_CAUSE_NONE;
 
-    /** Under its key it is found as the caller's; null: it is no caller's. */
+    /** Makes a hold that its caller finds again by its key; null: no caller finds it. */
     static RedisHold of(Session client, HoldfastLock lock, Held.Key key, long pointer) {
         RedisHold hold = null;
         try {
@@ -80,7 +80,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         this.masters = Core.hf_hold_votes(pointer)[1];
         this.forget = forget;
         this.self = self;
-        handle.whenDropped( // last: if anything fails before, the handle gives nothing back
+        handle.whenDropped( // last: if an earlier step fails, of() gives the pointer back
                 this,
                 () -> {
                     forget.run();
@@ -134,7 +134,7 @@ final class RedisHold implements Hold, Completions.Watcher {
                 () -> {
                     try {
                         action.accept(this);
-                    } catch (RuntimeException | Error e) { // the other actions wait
+                    } catch (RuntimeException | Error e) { // the other actions must still run
                         Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
                     }
                 });
@@ -142,13 +142,13 @@ final class RedisHold implements Hold, Completions.Watcher {
             client.watch(number, this);
         }
         if (lossCause().isPresent()) {
-            tellLoss(); // before the program watched
+            tellLoss(); // lost before it was watched
         } else if (handle.isClosed()) {
             client.forget(number);
         }
     }
 
-    /** The thread that takes an action out runs it. */
+    /** Starts each action once, on the thread that removed it from the queue. */
     @Override
     public void tellLoss() {
         for (var action = lossActions.poll(); action != null; action = lossActions.poll()) {
@@ -190,10 +190,10 @@ final class RedisHold implements Hold, Completions.Watcher {
     @Override
     public void keepAtLeast(Duration duration) {
         long millis = Millis.upToLongest(duration);
-        handle.call(hold -> Core.hf_hold_keep_at_least(hold, millis)); // one released stays so
+        handle.call(hold -> Core.hf_hold_keep_at_least(hold, millis)); // does nothing after a release
     }
 
-    /** Asks the server on this thread, which may have to park for the answer. */
+    /** Asks the server on this thread, or starts the request and parks. */
     private void request(LongToIntFunction blocking, LongBinaryOperator start) {
         if (Threads.mayBlock()) {
             call(blocking::applyAsInt);
@@ -218,7 +218,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         end();
     }
 
-    /** False: it was released before. */
+    /** Releases the hold; false: it was released before. */
     private boolean end() {
         if (Threads.mayBlock()) {
             return handle.close(this::releaseHere) != null;
@@ -257,7 +257,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         return ending(this::startRelease);
     }
 
-    /** Releases it, and reports how a call ended. */
+    /** Releases the hold, and reports how a call ended. */
     void finish(int state, byte[] bytes, long ttlMillis) {
         Completions.Outcome outcome =
                 client.start(number -> startFinish(state, bytes, ttlMillis, number)).join();
@@ -327,7 +327,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         }
     }
 
-    /** The server no longer has it. */
+    /** Records that the server no longer has the hold. */
     private void seeGone() {
         if (lastCause == Core.HF_CAUSE_NONE) {
             lastCause = Core.HF_CAUSE_GONE;
@@ -342,7 +342,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         return token;
     }
 
-    /** For people to read. */
+    /** Returns a text for people to read. */
     @Override
     public String toString() {
         return describe(lock, fence);

@@ -48,13 +48,13 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** The lock on Redis. Most threads wait in native code; a virtual one, or one of a pool, starts and parks. */
+/** A lock on Redis. Most threads wait in native code; a virtual thread, or a pool's, starts the acquire and parks. */
 final class RedisLock implements HoldfastLock {
-    /** An acquire with the lock's lease and renewal. */
+    /** The argument for the lock's own lease and renewal. */
     private static final long OWN_LEASE = 0;
 
     private static final long FOREVER_NANOS = Long.MAX_VALUE;
-    /** How long an interrupted wait may take to end; a server that is well needs less. */
+    /** How long an interrupted wait may take to end; a healthy server needs less. */
     private static final long LEAVING_MILLIS = 5;
 
     private final Session client;
@@ -62,22 +62,22 @@ final class RedisLock implements HoldfastLock {
     private final byte[] owner;
     private final LockSettings options;
     private final boolean shares;
-    /** By weight, each made when it is first asked for; one, because without an owner only it releases its holds. */
+    /** The shared modes by weight, each made once: a lock without an owner releases only its own holds. */
     private final Map<Long, RedisLock> shared = new ConcurrentHashMap<>();
 
-    /** Of {@code reentrant(false)}: the holds whose acquires a thread started, which the core does not know as its own. */
+    /** With {@code reentrant(false)}: holds by the thread that started their acquires, which the core does not know. */
     private final Map<Thread, Deque<Handle>> started =
             Collections.synchronizedMap(new WeakHashMap<>());
 
     private final boolean perThread;
     private final boolean replicated;
-    /** For a {@link Hold}: it does not nest in another hold of its thread. */
+    /** Acquires a {@link Hold}, which does not nest in another hold of its thread. */
     private final Handle handle;
 
-    /** For the methods of {@code Lock}, opened by the first of them: they nest. */
+    /** Serves the methods of {@code Lock}, whose holds nest; opened on first use. */
     private volatile Handle nesting;
 
-    /** Finds what the other mode of this lock has kept; opened when it is first asked for. */
+    /** Finds the holds that the other mode of this lock has kept; opened on first use. */
     private Handle otherMode;
 
     RedisLock(Session client, byte[] name, LockSettings options, boolean shares) {
@@ -124,7 +124,7 @@ final class RedisLock implements HoldfastLock {
         if (shares && weight == options.weight) {
             return this;
         }
-        LockOptions.defaults().weight(weight); // checks it
+        LockOptions.defaults().weight(weight); // checks the weight
         LockSettings chosen = options.with(o -> o.weight = weight);
         return shared.computeIfAbsent(weight, w -> new RedisLock(client, name, chosen, true));
     }
@@ -205,7 +205,7 @@ final class RedisLock implements HoldfastLock {
 
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
-        Held.Key key = key(shares); // before there is a hold to lose
+        Held.Key key = key(shares); // before the acquire, so that a failure loses no hold
         return take(nanos, OWN_LEASE, hold, true, why)
                 ? RedisHold.of(client, this, key, hold[0])
                 : null;
@@ -220,8 +220,8 @@ final class RedisLock implements HoldfastLock {
     }
 
     /**
-     * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. If others kept the lock
-     * until the time was up, why[0] tells.
+     * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. If other holders kept the lock
+     * until the time was up, why[0] has the reason.
      */
     private boolean take(
             long nanos, long leaseMillis, long[] hold, boolean interruptible, String[] why)
@@ -261,7 +261,7 @@ final class RedisLock implements HoldfastLock {
                 || (!kept && client.keeps && keepsAny());
     }
 
-    /** Whether the thread has something to unlock(), in either mode, through any object. */
+    /** Whether the thread has a hold to unlock(), in either mode, through any object. */
     private boolean keepsAny() {
         return count(handle) + count(otherMode()) > 0;
     }
@@ -283,12 +283,12 @@ final class RedisLock implements HoldfastLock {
         return otherMode;
     }
 
-    /** In native code; a brake ends no wait for replicas, and not that for a whole lease. */
+    /** Whether to wait in native code: a brake does not end a wait for replicas or for a whole lease. */
     private boolean mayBlock(boolean interruptible) {
         return Threads.mayBlock() && !(interruptible && (replicated || options.whole));
     }
 
-    /** Acquires on this thread; null, or why it was not acquired in time. */
+    /** Acquires on this thread; returns null, or why the lock was not acquired in time. */
     private String block(
             long timeout, long leaseMillis, boolean itself, long[] hold, boolean interruptible)
             throws InterruptedException {
@@ -330,7 +330,7 @@ final class RedisLock implements HoldfastLock {
         return options;
     }
 
-    /** How it is acquired for a Hold; to be closed. */
+    /** Returns the options of an acquire for a Hold; the caller closes them. */
     hf_acquire_options how(boolean itself) {
         return how(OWN_LEASE, false, itself, options.tracedNote());
     }
@@ -360,7 +360,7 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    /** Starts an acquire, and waits without blocking; null, or why it was not acquired in time. */
+    /** Starts an acquire and parks; returns null, or why the lock was not acquired in time. */
     private String park(
             long timeout, long leaseMillis, boolean itself, long[] hold, boolean interruptible)
             throws InterruptedException {
@@ -379,7 +379,7 @@ final class RedisLock implements HoldfastLock {
         return null;
     }
 
-    /** Leaves a hold to {@link #unlock()}, which takes those of its own thread first. */
+    /** Leaves a hold to {@link #unlock()}, which first releases those that its own thread started. */
     private void keep(long pointer) {
         if (perThread || owner != null) {
             Core.hf_hold_close(pointer);
@@ -390,9 +390,9 @@ final class RedisLock implements HoldfastLock {
         try {
             hold = new Handle(pointer, Core::hf_hold_close);
             own = started.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>(1));
-            own.removeIf(RedisLock::wasReleased); // by other threads
+            own.removeIf(RedisLock::wasReleased); // released by other threads
             own.push(hold);
-            hold.whenDropped(own, hold::close); // last: until then the handle gives nothing back
+            hold.whenDropped(own, hold::close); // last: if an earlier step fails, the hold is abandoned below
         } catch (RuntimeException | Error e) { // the caller will not unlock() it
             if (own != null) {
                 own.remove(hold);
@@ -439,7 +439,7 @@ final class RedisLock implements HoldfastLock {
         try {
             left.get(LEAVING_MILLIS, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
-            // It goes on without this thread.
+            // The operation goes on without this thread.
         } catch (ExecutionException e) {
             throw new AssertionError(e);
         } catch (InterruptedException e) {
@@ -458,14 +458,14 @@ final class RedisLock implements HoldfastLock {
                 false);
     }
 
-    /** Under which a Hold is found: as the calling thread's, or only as the owner's; or null. */
+    /** Returns the key under which a Hold is found, the calling thread's or the owner's; null: it is not found. */
     Held.Key holdKey(boolean byThread) {
         return byThread || owner != null ? key(shares) : null;
     }
 
     /**
-     * Starts an acquire, does first what is then to be done with it, and makes of its hold what the future gives, unless
-     * it is unwanted; the caller waits if awaited.
+     * Starts an acquire, and applies then to its outcome. The future gets the result of made, or, if it has
+     * ended before, unwanted does. If awaited, the caller's thread waits for the future.
      */
     <T> CompletableFuture<T> begin(
             Function<Completions.Outcome, LockTimeoutException> busy,
@@ -493,7 +493,7 @@ final class RedisLock implements HoldfastLock {
                         awaited ? Runnable::run : client.actions)
                 .whenComplete(
                         (told, failure) -> {
-                            if (failure != null) { // it could not be marked, or told
+                            if (failure != null) { // the mark or the report failed
                                 Throwable cause = failure.getCause();
                                 future.completeExceptionally(cause == null ? failure : cause);
                             }
@@ -528,7 +528,7 @@ final class RedisLock implements HoldfastLock {
                     unwanted.accept(taken);
                 }
                 return;
-            } catch (OutOfMemoryError e) { // or it would never end
+            } catch (OutOfMemoryError e) { // else the future would never end
                 if (!client.actions.awaitMemory()) {
                     throw e;
                 }
@@ -559,7 +559,7 @@ final class RedisLock implements HoldfastLock {
         return begin(
                 outcome -> timedOut(options.timeout(), outcome.text()),
                 () -> startTurn(options),
-                operation -> // its answer takes a while: elsewhere than in the user's executor
+                operation -> // waits for an answer: not in the user's executor
                         options.atMostOnce()
                                 ? operation.thenApplyAsync(
                                         begun -> marked(begun, options),
@@ -584,14 +584,14 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    /** Tells the server that a call begins which is made at most once. */
+    /** Marks on the server that a call begins which is made at most once. */
     private Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
         if (begun.status() != Core.HF_OK) {
             return begun;
         }
         try {
             return Threads.blocking(() -> mark(begun, options));
-        } catch (RuntimeException | Error e) { // the heap has run out, say
+        } catch (RuntimeException | Error e) { // such as a full heap
             client.abandon(begun.hold());
             throw e;
         }
@@ -609,7 +609,7 @@ final class RedisLock implements HoldfastLock {
         Completions.Outcome outcome =
                 new Completions.Outcome(
                         status, hold, 0, error.getReplicas(), error.getCause(), text);
-        if (hold[0] == 0) { // last: if anything fails before, the caller abandons it
+        if (hold[0] == 0) { // last: if an earlier step fails, the caller abandons the hold
             Core.hf_hold_close(begun.hold());
         }
         return outcome;
@@ -660,7 +660,7 @@ final class RedisLock implements HoldfastLock {
                 });
     }
 
-    /** What a handle knows of its call. */
+    /** Returns the record of a call, as its handle has it. */
     private Optional<Outcome> outcome(long hold) {
         try (hf_once_info info = new hf_once_info()) {
             Core.hf_once_outcome(hold, info);
@@ -721,15 +721,15 @@ final class RedisLock implements HoldfastLock {
                 if (e instanceof LockLostException) {
                     throw e;
                 }
-                // Another thread of the same owner was faster: the next one.
+                // Another thread of the same owner was faster: try the next hold.
             } finally {
                 hold.close();
-                Reference.reachabilityFence(own); // else its Cleaner may close the hold before
+                Reference.reachabilityFence(own); // else its Cleaner may close the hold too early
             }
         }
     }
 
-    /** The newest of this thread's own, or else of any; to be closed. */
+    /** Takes the newest hold that this thread started, or else the newest of all; the caller closes it. */
     private Handle takeNewest(Deque<Handle> own) {
         Handle hold = own == null ? null : own.poll();
         if (own != null && own.isEmpty()) {
@@ -738,7 +738,7 @@ final class RedisLock implements HoldfastLock {
         return hold != null ? hold : new Handle(newest(), Core::hf_hold_close);
     }
 
-    /** The newest hold that {@link #unlock()} has to release; to be closed. */
+    /** Returns the newest hold that {@link #unlock()} must release; the caller closes it. */
     private long newest() {
         long[] hold = new long[1];
         call(nesting(), lock -> Core.hf_lock_current_as(lock, owner(true), hold));
@@ -795,7 +795,7 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    /** Stores a limit with the name; answers what was stored before. */
+    /** Stores a limit with the name; returns the limit that was stored before. */
     Optional<LockLimit> limit(LockLimit limit) {
         long per = Millis.of(limit.per());
         return Threads.blocking(
@@ -810,7 +810,7 @@ final class RedisLock implements HoldfastLock {
         return Bytes.text(name);
     }
 
-    /** For people to read; sends nothing. */
+    /** Returns a text for people to read; sends nothing. */
     @Override
     public String toString() {
         return "RedisLock[" + getName() + (shares ? ", shared]" : "]");
@@ -829,12 +829,12 @@ final class RedisLock implements HoldfastLock {
         return call(handle, function);
     }
 
-    /** What acquires a Hold, for as long as this object is reachable. */
+    /** Returns the core's lock that acquires a Hold; valid while this object is reachable. */
     long pointer() {
         return call(lock -> lock);
     }
 
-    /** The lock, if it is of that client. */
+    /** Returns the lock; refuses a lock of another client. */
     static RedisLock of(HoldfastLock lock, Session client) {
         if (!(lock instanceof RedisLock mine) || mine.client != client) {
             throw new IllegalArgumentException(lock + " is not a lock of this client");
@@ -847,17 +847,17 @@ final class RedisLock implements HoldfastLock {
         return perThread;
     }
 
-    /** The owner that acquires and releases; null: the core derives it from the options. */
+    /** Returns the owner that acquires and releases; null: the core derives it from the options. */
     private byte[] owner(boolean kept) {
         return !perThread ? null : kept ? client.threadOwner() : client.holdOwner();
     }
 
-    /** Under which the caller's holds in hand are found. */
+    /** Returns the key under which the caller's holds in hand are found. */
     private Held.Key key(boolean shared) {
         return Held.Key.of(name, owner == null ? client.threadOwner() : owner, shared);
     }
 
-    /** Rounded up: never early. */
+    /** Rounds up, so that no timeout is early. */
     private static long timeout(long nanos) {
         return nanos > FOREVER_NANOS - 1_000_000 ? Millis.ENDLESS : (nanos + 999_999) / 1_000_000;
     }

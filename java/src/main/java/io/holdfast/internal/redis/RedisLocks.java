@@ -18,12 +18,12 @@ import java.util.function.Supplier;
 /** A walk over the locks on Redis. */
 final class RedisLocks implements Locks {
     private final Handle handle;
-    /** No monitor, which a virtual thread would hold with its carrier while it waits. */
+    /** Not a monitor: a virtual thread that waits with one would block its carrier. */
     private final ReentrantLock mutex = new ReentrantLock();
 
-    /** Found, and not told yet. */
+    /** Found, but not returned yet. */
     private LockInfo next;
-    /** The core counts {@link #next}, too. */
+    /** The number of locks returned; the core also counts {@link #next}. */
     private volatile long told;
 
     RedisLocks(long pointer) {
@@ -52,7 +52,7 @@ final class RedisLocks implements Locks {
                 });
     }
 
-    /** The next one; null: there is none. */
+    /** Returns the next lock; null at the end. */
     private LockInfo find() {
         try (hf_lock_info info = new hf_lock_info()) {
             Object[][] view = new Object[1][];
@@ -75,7 +75,7 @@ final class RedisLocks implements Locks {
                 });
     }
 
-    /** It does not wait for a thread that is looking for the next lock. */
+    /** Does not wait for a thread that is looking for the next lock. */
     @Override
     public Progress progress() {
         try (hf_progress progress = new hf_progress()) {
@@ -96,7 +96,7 @@ final class RedisLocks implements Locks {
         handle.close();
     }
 
-    /** The function's answer is not of interest, and may be null. */
+    /** Calls the function, whose result is ignored and may be null. */
     private <T> void call(LongFunction<T> function, Object done) {
         if (handle.call(
                         locks -> {

@@ -24,10 +24,10 @@ final class RedisLocksAll {
         this.locks = locks;
     }
 
-    /** Starts it, also if the calling thread waits: in native code it could not be interrupted. */
+    /** Starts the acquire even if the calling thread waits: in native code it could not be interrupted. */
     CompletableFuture<Holds> begin(Duration timeout, boolean byThread) {
         List<Held.Key> keys = locks.stream().map(lock -> lock.holdKey(byThread)).toList();
-        Map<String, Hold> made = new LinkedHashMap<>(); // before there are holds to lose
+        Map<String, Hold> made = new LinkedHashMap<>(); // before the acquire, so that a failure loses no hold
         return locks.get(0)
                 .begin(
                         outcome -> locks.get(outcome.lock()).timedOut(timeout, outcome.text()),
@@ -60,7 +60,7 @@ final class RedisLocksAll {
         }
     }
 
-    /** Makes all holds, or releases them. */
+    /** Makes a Hold for each pointer, or releases all. */
     private Holds holds(long[] pointers, List<Held.Key> keys, Map<String, Hold> holds) {
         Throwable failure = null;
         for (int at = 0; at < pointers.length; at++) {
@@ -68,7 +68,7 @@ final class RedisLocksAll {
                 RedisLock lock = locks.get(at);
                 Hold hold = RedisHold.of(client, lock, keys.get(at), pointers[at]);
                 holds.put(lock.getName(), hold);
-            } catch (RuntimeException | Error e) { // the pointers after it need their holds, too
+            } catch (RuntimeException | Error e) { // the remaining pointers need their holds, too
                 failure = e;
             }
         }

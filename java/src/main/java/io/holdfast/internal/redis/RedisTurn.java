@@ -9,7 +9,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
-/** A turn on Redis: a hold, or else the result of another. */
+/** A turn on Redis: a hold, or the result of an earlier call. */
 final class RedisTurn implements Turn {
     private final RedisHold hold;
     private final byte[] result;
@@ -55,7 +55,7 @@ final class RedisTurn implements Turn {
         return state == Outcome.State.DONE || state == Outcome.State.FAILED;
     }
 
-    /** No caller wants to know it: the next caller calls. */
+    /** Whether a plain release is enough: the state means nothing to later callers, and the next caller calls. */
     private boolean saysNothing(Outcome.State state) {
         Objects.requireNonNull(state, "state");
         return !atMostOnce && !keeps(state) && state != Outcome.State.RUNNING;
@@ -72,7 +72,7 @@ final class RedisTurn implements Turn {
         return keeps(state) ? Millis.ttl(ttl) : Millis.of(ttl);
     }
 
-    /** Here, because a hold whose end has begun in vain cannot be used any more. */
+    /** Checks the size before the end begins: after a failed end the hold cannot be used any more. */
     private static byte[] checked(Outcome.State state, byte[] bytes) {
         int most = keeps(state) ? Core.HF_RESULT_MAX : Core.HF_NOTE_MAX;
         if (bytes.length > most) {

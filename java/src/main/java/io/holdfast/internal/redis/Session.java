@@ -24,26 +24,26 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 
-/** What a client has, and its locks and holds use: the core's client, its completions, its owners. */
+/** The parts of a client that its locks and holds use: the core's client, its completions, its owners. */
 final class Session {
     private static final Pattern REPLICAS = Pattern.compile("[?&]replicas=0*[1-9]");
-    /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
+    /** Serial numbers for threads: a thread's id may be reused or overridden. */
     private static final AtomicLong THREADS = new AtomicLong();
 
     final Actions actions;
     final Held held = new Held();
-    /** Whether the locks that name no number wait for replicas, too. */
+    /** Whether locks without a number of their own wait for replicas, too. */
     final boolean replicated;
     private final Completions completions;
     private final Handle handle;
     private final ExitHook exit = new ExitHook();
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::watchedOwner);
-    /** Another one of the same thread: what the one takes does not nest in what the other holds. */
+    /** A second owner of the same thread: the holds of the two owners do not nest in each other. */
     private final ThreadLocal<byte[]> holdOwner = ThreadLocal.withInitial(this::newOwner);
     private final ThreadWatch threads;
-    /** Of its locks: with the client they close, else the cleaner keeps them, and this class. */
+    /** The handles of its locks, closed with the client: else the cleaner would keep them, and this class. */
     private final Set<Handle> owned = ConcurrentHashMap.newKeySet();
-    /** Not in use now. */
+    /** The brakes not in use. */
     private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
     /** Whether a thread has ever left a hold with the client, for unlock(). */
     volatile boolean keeps;
@@ -80,7 +80,7 @@ final class Session {
                         pointer,
                         client -> {
                             Supplier<Void> ending = () -> end(client, completions, actions, owned, exit);
-                            if (completions.isReader()) { // for whose end it would wait
+                            if (completions.isReader()) { // a close here would wait for its own thread
                                 Threads.start("holdfast-close", ending::get);
                             } else {
                                 Threads.blocking(ending);
@@ -111,7 +111,7 @@ final class Session {
         }
     }
 
-    /** Logs what happened, and lets the user's action run elsewhere. */
+    /** Logs what happened, and has the user's action run elsewhere. */
     private static void tell(Actions actions, String text, String option, Runnable action) {
         Log.log(Level.WARNING, text);
         if (action != null) {
@@ -134,7 +134,7 @@ final class Session {
                 });
     }
 
-    /** Gives the core's client back. */
+    /** Ends the core's client, and all that belongs to it. */
     private static Void end(
             long client,
             Completions completions,
@@ -180,12 +180,12 @@ final class Session {
         }
     }
 
-    /** The calling thread as an owner, the same at every call. */
+    /** Returns the calling thread as an owner, the same in every call. */
     byte[] threadOwner() {
         return threadOwner.get();
     }
 
-    /** The calling thread as the owner of a Hold. */
+    /** Returns the calling thread as the owner of a Hold. */
     byte[] holdOwner() {
         return holdOwner.get();
     }
@@ -205,12 +205,12 @@ final class Session {
         return owner;
     }
 
-    /** Starts an operation without waiting for it, by calling begin with its number. */
+    /** Starts an operation by calling begin with its number; does not wait for it. */
     Completions.Operation start(LongConsumer begin) {
         return start(1, begin);
     }
 
-    /** Starts several, which end together, by calling begin with the number of the first. */
+    /** Starts several operations, which end together, by calling begin with the number of the first. */
     Completions.Operation start(int count, LongConsumer begin) {
         return call(client -> completions.start(client, count, begin));
     }
@@ -220,7 +220,7 @@ final class Session {
         handle.call(client -> Core.hf_op_cancel(client, operation.number));
     }
 
-    /** Starts to release a hold that its caller gave up. If that fails, it ends with its lease. */
+    /** Starts to release a hold that its caller gave up. If this fails, the hold ends with its lease. */
     CompletableFuture<Completions.Outcome> abandon(long hold) {
         try {
             return start(number -> Core.hf_hold_release_start(hold, number));
@@ -261,7 +261,7 @@ final class Session {
     private void putBack(Brake brake) {
         try {
             brakes.add(brake);
-        } catch (OutOfMemoryError e) { // what the call has acquired is worth more
+        } catch (OutOfMemoryError e) { // the result of the call is worth more
             brake.free();
         }
     }

@@ -21,7 +21,7 @@ import java.util.stream.LongStream;
 final class Stats {
     private Stats() {}
 
-    /** The client must be open. */
+    /** Returns the counts; the client must be open. */
     static ClientStats of(long client) {
         try (hf_stats stats = new hf_stats();
                 hf_stats one = new hf_stats()) {

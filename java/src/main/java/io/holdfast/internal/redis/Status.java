@@ -24,14 +24,14 @@ import io.holdfast.internal.core.Threads;
 final class Status {
     private Status() {}
 
-    /** The JNI library calls this, with the core's message, on the thread whose call failed. */
+    /** Throws the exception for a status; the JNI library calls this on the thread of the failed call. */
     static void raise(int status, byte[] message) {
         var error = Core.hf_error_last();
         throw Threads.raised(
                 of(status, Bytes.text(message), error.getCause(), error.getReplicas()));
     }
 
-    /** The Error or RuntimeException for it. */
+    /** Returns the Error or RuntimeException for a status. */
     static Throwable of(int status, String text, int cause, long replicas) {
         switch (status) {
             case Core.HF_EINVAL:
@@ -74,7 +74,7 @@ final class Status {
         }
     }
 
-    /** Null: no loss. */
+    /** Returns the cause of a loss; null: no loss. */
     static LossCause lossCause(int cause) {
         return switch (cause) {
             case Core.HF_CAUSE_EXPIRED -> LossCause.EXPIRED;

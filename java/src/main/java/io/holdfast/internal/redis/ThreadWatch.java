@@ -10,14 +10,14 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Warns of threads that end without the {@link HoldfastLock#unlock()} that no other thread can do.
+ * Warns when a thread ends without an {@link HoldfastLock#unlock()} that no other thread can make.
  *
  * <p>A thread drops its thread-local values when it ends, even if something still refers to the
  * thread. The owner is such a value: when it is collected, the thread has ended.
  */
 final class ThreadWatch {
     private final Handle client;
-    /** To unregister at the close: else the cleaner keeps them, and this class. */
+    /** For cleaning at the close: else the cleaner would keep them, and this class. */
     private final Set<Cleanable> watched = ConcurrentHashMap.newKeySet();
 
     ThreadWatch(Handle client) {
@@ -55,7 +55,7 @@ final class ThreadWatch {
         }
     }
 
-    /** Ends all watches, when the client is closed. */
+    /** Ends all watches, because the client is closed. */
     void close() {
         watched.forEach(Cleanable::clean);
     }

@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Makes what a look at a lock, or at a call, gives. */
+/** Makes the results of a look at a lock or at a call. */
 final class Views {
     private static final int HOLDER_NUMBERS = 7;
 
@@ -24,7 +24,7 @@ final class Views {
 
     private Views() {}
 
-    /** A look at a lock, from what the binding answers. */
+    /** Makes a look at a lock from the binding's answer. */
     static LockInfo of(hf_lock_info info, Object[] view) {
         return new LockInfo(
                 (byte[]) view[0],
@@ -41,14 +41,14 @@ final class Views {
                 waiters((byte[][]) view[3], (long[]) view[4]));
     }
 
-    /** A stored limit, by its numbers. */
+    /** Makes a stored limit from its numbers. */
     static Optional<LockLimit> limit(long permits, long perMillis) {
         return permits == 0
                 ? Optional.empty()
                 : Optional.of(new LockLimit(permits, Duration.ofMillis(perMillis)));
     }
 
-    /** What is known of a call; empty: nothing. */
+    /** Makes the record of a call; empty: there is none. */
     static Optional<Outcome> of(hf_once_info info, byte[] bytes, Outcome.Settler settler) {
         return info.getState() == Core.HF_ONCE_NONE
                 ? Optional.empty()
@@ -74,7 +74,7 @@ final class Views {
         throw new AssertionError("a call in the state " + number);
     }
 
-    /** The core's number. */
+    /** Returns the core's number of a state. */
     static int number(Outcome.State state) {
         return switch (state) {
             case RUNNING -> Core.HF_ONCE_RUNNING;
