@@ -416,4 +416,4 @@ def safely(work: Callable[[Told], object], told: Told) -> None:
     try:
         work(told)
     except BaseException:  # even sys.exit() would end only this thread
-        _log.exception("on_lost of %r failed", told)
+        _log.exception("the function that was called with %r failed", told)

@@ -35,6 +35,16 @@ def test_readers_enter_together_and_a_writer_alone(
     assert not lock.inspect().held
 
 
+def test_an_inspect_lists_a_hundred_holders(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    holds = [lock.shared().hold(timeout=0) for _ in range(102)]
+    assert lock.inspect().count == 102
+    assert len(lock.inspect().holders) == 100
+    assert len(lock.inspect(100).holders) == 2
+    for hold in holds:
+        hold.release()
+
+
 def test_the_shared_lock_is_one_object(client: holdfast.Client, name: str) -> None:
     lock = client.lock(name, reentrant=False)
     shared = lock.shared()

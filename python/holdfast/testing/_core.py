@@ -429,7 +429,8 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     info.result_ms = math.ceil(space.calls.stays(name, space.now))
     info.permits, info.per_ms = space.limits.get(name, (0, 0))
     nested: dict[int, list[Grant]] = {}  # nested holds share a fence
-    for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
+    listed = slice(first, first + VIEW_MAX)
+    for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[listed]:
         nested.setdefault(grant.fence, []).append(grant)
     mode = _holdfast.HF_SHARED if info.shared else _holdfast.HF_EXCLUSIVE
     holders = [
@@ -446,7 +447,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
         )
         for fence, grants in nested.items()
     ]
-    return name, holders, [each.told(now) for each in key.queue[first : first + VIEW_MAX]]
+    return name, holders, [each.told(now) for each in key.queue[listed]]
 
 
 def hf_lock_inspect(lock: Lock, first: int, info: Any) -> View:

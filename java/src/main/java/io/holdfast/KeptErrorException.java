@@ -70,6 +70,9 @@ public final class KeptErrorException extends HoldfastException {
         String message = error.getMessage();
         message = message == null ? "" : message;
         int length = Math.min(message.length(), MESSAGE_MAX);
+        if (length < message.length() && Character.isHighSurrogate(message.charAt(length - 1))) {
+            length--; // half a character is no text to Python
+        }
         return encoded(error.getClass().getSimpleName(), message.substring(0, length), null);
     }
 

@@ -741,6 +741,12 @@ abstract class OnceContract extends ClientTest {
     }
 
     @Test
+    void aLongMessageIsCutBetweenCharacters() {
+        byte[] kept = KeptErrorException.encoded(new Declined("x".repeat(4095) + "\uD83D\uDE00"));
+        assertEquals("x".repeat(4095), KeptErrorException.decoded(kept).errorMessage());
+    }
+
+    @Test
     void errorsOfPythonsCallersAreRead() {
         KeptErrorException error =
                 KeptErrorException.decoded(

@@ -97,6 +97,19 @@ abstract class SharedContract extends ClientTest {
         assertEquals(2, LockOptions.defaults().permits(3).weight(2).weight());
     }
 
+    @Test
+    void anInspectListsAHundredHolders() throws Exception {
+        HoldfastLock seats = seats(102);
+        List<Hold> holds = new ArrayList<>();
+        for (int i = 0; i < 102; i++) {
+            holds.add(seats.shared().acquire(Duration.ZERO));
+        }
+        assertEquals(102, seats.inspect().count());
+        assertEquals(100, seats.inspect().holders().size());
+        assertEquals(2, seats.inspect(100).holders().size());
+        holds.forEach(Hold::close);
+    }
+
     // ------------------------------------------------------------ Head starts
 
     private HoldfastLock ahead(String owner, long seconds) {

@@ -245,6 +245,7 @@ final class MemoryState implements MemoryHold.Place {
         holds.stream()
                 .sorted(Comparator.comparing(MemoryHold::left))
                 .skip(first)
+                .limit(VIEW_MAX)
                 .forEach(
                         hold ->
                                 nested.computeIfAbsent(hold.fence(), f -> new ArrayList<>())
