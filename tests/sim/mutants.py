@@ -1,13 +1,13 @@
 """mutants.py [--seeds N] [--seconds S] [--only-tests] [--new] [--table | --check] [NAME…]: puts
 each fault of mutants/ into a copy of the source, builds the simulation, and runs the scenarios
 that the mutant names, which must fail, and then seeds until one is red. A mutant that survives
-both is a fault of the simulation. What was found is kept for --table, which writes mutants.md,
-and for --new, which leaves out what was judged before. --check builds nothing: it only sees that
-each mutant fits the source, and that its scenarios are there.
+both is a fault of the simulation. The results are kept for --table, which writes mutants.md,
+and for --new, which leaves out mutants that have a result. --check builds nothing: it only checks
+that each mutant fits the source, and that its scenarios exist.
 
-A mutant's file: a sentence that says what is wrong; for each change the file's path, and
-between <<<< and ==== what stands there, between ==== and >>>> what the mutant has instead.
-Before the changes it may have lines of these kinds:
+A mutant's file begins with a sentence that says what is wrong. For each change it has the file's
+path, then between <<<< and ==== the text of the source, and between ==== and >>>> the text that
+replaces it. Before the changes it may have lines of these kinds:
 
     test: PROGRAM [WORDS]    a scenario that must fail
     run: WORDS               how the program sim is called, if not as usual
@@ -68,7 +68,7 @@ def read(file: Path) -> Mutant:
 
 
 def copy_source() -> None:
-    """The source as it is; files that are the same stay older."""
+    """Copy the source; a copy that is the same keeps its time, so that it is not built again."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         check=True, capture_output=True, cwd=ROOT, text=True,
@@ -94,7 +94,7 @@ def put(path: str, before: str, after: str) -> str:
 
 
 def misfits(mutant: Mutant) -> list[str]:
-    """Why it is of no use with the source as it is."""
+    """Return why the mutant does not fit the source."""
     wrong = []
     for path, before, _ in mutant.changes:
         file = ROOT / path
@@ -136,8 +136,9 @@ def build(*targets: str) -> None:
 
 
 def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) -> str:
-    """What it prints if it fails, or takes too long; empty: it does not. Or what it prints."""
-    environment = {**os.environ, "SIM_SEEDS": "5"}  # of a scenario, as ctest runs it
+    """Return the output of a program that fails or takes too long; empty: it passes. always: return
+    the output in any case."""
+    environment = {**os.environ, "SIM_SEEDS": "5"}  # as ctest runs a scenario
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds,
@@ -151,7 +152,8 @@ def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) 
 
 
 def red_seed(mutant: Mutant, seeds: int, seconds: int) -> tuple[int, str, int]:
-    """The first seed that is red, but not without the mutant, or 0; its verdict; how many ran."""
+    """Return the first seed that is red, but not without the mutant (or 0), its verdict, and how
+    many seeds ran."""
     first, until = 1, time.monotonic() + seconds
     while first <= seeds and time.monotonic() < until:
         left = max(1, int(until - time.monotonic()))
