@@ -468,7 +468,7 @@ static int64_t longest(const waiting *w) {
 
 /* Return for how long votes may linger: young independent masters give none, and the votes of a
  * holder that died without a majority end with its lease, later by as much as clocks were set back.
- * */
+ */
 static int64_t lingers(void) {
     return servers_independent()
                ? servers_quarantine_s * SIM_S + work.longest_ms * SIM_MS + set_back

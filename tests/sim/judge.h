@@ -36,7 +36,7 @@ bool judge_intact(const belief *hold);
 void judge_lost(const belief *hold);
 /* Give the hold its number, by which the client reports its loss. judge_told_lost() takes such a
  * report; from then on nothing counts on the hold. gone: lost because the server does not have it.
- * */
+ */
 void judge_number(belief *hold, int64_t number);
 void judge_told_lost(int64_t number, bool gone);
 /* Forget the hold, which has ended. */

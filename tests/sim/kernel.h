@@ -90,7 +90,7 @@ int64_t sim_promised(int64_t then, int64_t ms);
 sim_process *sim_find(int pid);
 bool sim_alive(const sim_process *process);
 /* Kill a process as SIGKILL does: its connections end. cut: its host is gone, and they stay open.
- * */
+ */
 void sim_kill(sim_process *process, bool cut);
 /* Stop a process as SIGSTOP does, and continue it as SIGCONT does. */
 void sim_pause(sim_process *process);
@@ -146,7 +146,7 @@ int64_t sim_server_time(const sim_server *server);
 void sim_server_drift(sim_server *server, int ppm);
 void sim_server_step(sim_server *server, int64_t ns);
 /* Set the function that is called when a signal arrives at the process that stands for the server.
- * */
+ */
 void sim_server_on_kill(sim_server *server, void (*killed)(void *server));
 
 void sim_send(sim_file *connection, const void *bytes, size_t length);

@@ -54,7 +54,7 @@ void sim_redis_feed(sim_peer *peer, const void *bytes, size_t length);
 void sim_redis_gone(sim_peer *peer);
 
 /* Return the time by the server's clock at which sim_redis_tick() must be called; INT64_MAX: never.
- * */
+ */
 int64_t sim_redis_due(const sim_redis *server);
 void sim_redis_tick(sim_redis *server);
 
@@ -82,7 +82,7 @@ void sim_redis_detach(sim_redis *master, int replica);
 char *sim_redis_snapshot(sim_redis *master, size_t *length); /* free() it */
 int64_t sim_redis_offset(const sim_redis *server);
 /* Return the stream from that offset on, valid until the next call; empty: the stream was trimmed.
- * */
+ */
 sim_bytes sim_redis_stream(const sim_redis *server, int64_t from);
 void sim_redis_trim(sim_redis *server, int64_t before); /* no replica needs those bytes any more */
 void sim_redis_acknowledge(sim_redis *master, int replica, int64_t offset);

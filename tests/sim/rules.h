@@ -13,7 +13,7 @@ void rules_kind(bool killed, int64_t back);
 void rules_lose(const char *key, int64_t ns);
 void rules_step(bool back);
 /* Note that within ns a master may come back with holds that had ended: they end with their leases.
- * */
+ */
 void rules_return(int64_t ns);
 /* Return whether data of the lock may have been lost since that time. */
 bool rules_lost_since(const char *key, int64_t at);
@@ -38,7 +38,7 @@ void rules_adopt(const char *key, int64_t fence);
 /* Note that a client is closed, and leaves its holds on the server. */
 void rules_abandon(void);
 /* Note that a client that asked for the lock was closed: the server may keep a hold without an end.
- * */
+ */
 void rules_desert(const char *key);
 /* Note that the users lack a permission for ns; return whether they lack one now. */
 void rules_forbid(int64_t ns);

@@ -112,7 +112,7 @@ static void plan_tick(server *of);
 static void tick(void *argument) {
     server *of = argument;
     /* This event was planned before an earlier one. (Not != : a thread's step may have delayed it.)
-     * */
+     */
     if (sim_now() < of->ticks_at)
         return;
     of->ticks_at = SIM_NEVER;

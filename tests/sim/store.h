@@ -33,7 +33,7 @@ bool store_stays(const char *key);
 /* Return how many replicas have this last fence of the lock, or a later one. */
 int store_replicas(const char *key, int64_t fence);
 /* Return the first member of the queue, its score, and the last fence. False: there is no waiter.
- * */
+ */
 bool store_head(const char *key, char *member, size_t room, int64_t *score, int64_t *last);
 /* Return the lock's state, for people. */
 const char *store_tell(const char *key);

@@ -326,7 +326,7 @@ static void step_one(int server) {
 }
 
 /* Excuse what a server loses that returns with older data; no such fault happens in a kind world.
- * */
+ */
 static void loses_some(void *unused) {
     (void)unused;
     if (over)

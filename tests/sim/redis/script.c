@@ -118,7 +118,7 @@ static const char *refused_write(sim_call *call) {
 }
 
 /* Return NULL, or the reason why the command cannot run in this script; *replied: it was answered.
- * */
+ */
 static const char *refused(sim_call *call, bool *replied) {
     const char *why = NULL;
     *replied = false;
