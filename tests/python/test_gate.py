@@ -1,4 +1,4 @@
-"""Gates: at most a number of passes in a number of seconds, whenever these begin."""
+"""Gates: at most a number of passes in any period of so many seconds."""
 
 from __future__ import annotations
 
