@@ -1,4 +1,4 @@
-"""Gates: at most a number of passes in any period of so many seconds."""
+"""Gates: at most a number of passes in any period of that length."""
 
 from __future__ import annotations
 
