@@ -18,7 +18,7 @@
 static char folder[64];
 
 /* Reserve the port until this program ends, with a socket that does not listen: other programs
- * choose ports, too, and a stopped server must come back. A server may use the port as well,
+ * choose ports, too, and a stopped server needs its port again. A server may use the port as well,
  * because both set SO_REUSEADDR; a program that tries it without may not. */
 static inline int reserve_port(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -174,7 +174,7 @@ static void tell_raw(const char *command, const char *key) {
     outside = false;
 }
 
-/* Check that the call succeeded, or that there was no memory and the message says so. */
+/* Check that the call succeeded, or that there was no memory and the message states that. */
 static void check_told(hf_status status, const char *call, int line) {
     /* Other errors: the answer could not be read, or the look at the lock failed, or OpenSSL does
      * not report the reason. */

@@ -382,7 +382,7 @@ static hf_once_info info_of(hf_hold *hold) {
     return info;
 }
 
-/* Return what a caller is told that does not wait. */
+/* Return the record that a caller that does not wait gets. */
 static hf_once_info told(hf_lock *lock, hf_status status) {
     hf_hold *hold;
     assert_status(most(lock, 0, NULL, &hold), status);
