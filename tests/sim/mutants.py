@@ -2,12 +2,12 @@
 each fault of mutants/ into a copy of the source, builds the simulation, and runs the scenarios
 that the mutant names, which must fail, and then seeds until one is red. A mutant that survives
 both is a fault of the simulation. The results are kept for --table, which writes mutants.md,
-and for --new, which leaves out mutants that have a result. --check builds nothing: it only checks
-that each mutant fits the source, and that its scenarios exist.
+and for --new, which leaves out the mutants that were judged before. --check builds nothing: it
+only checks that each mutant fits the source, and that its scenarios exist.
 
-A mutant's file begins with a sentence that says what is wrong. For each change it has the file's
-path, then between <<<< and ==== the text of the source, and between ==== and >>>> the text that
-replaces it. Before the changes it may have lines of these kinds:
+A mutant's file has a sentence that describes the fault, and for each change the file's path,
+the text of the source between <<<< and ====, and the mutant's text between ==== and >>>>.
+Before the changes it may have lines of these kinds:
 
     test: PROGRAM [WORDS]    a scenario that must fail
     run: WORDS               how the program sim is called, if not as usual
