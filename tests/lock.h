@@ -7,7 +7,7 @@
 /* The options of a lock: OPTIONS(.lease_ms = 500, .renew = HF_ON). */
 #define OPTIONS(...) (&(hf_lock_options){.size = sizeof(hf_lock_options), __VA_ARGS__})
 
-/* owner, options: or NULL */
+/* Open a lock; owner and options may be NULL. */
 static inline hf_lock *open_lock(hf_client *client, const char *name, const char *owner,
                                  const hf_lock_options *options) {
     hf_lock *lock;

@@ -101,7 +101,7 @@ static void test_500_started_acquires_are_served_in_order_on_one_thread(void **s
             assert_int_equal(completion.op, OPS + ++released);
         }
     }
-    /* one release each, and the checks on the lock */
+    /* One release each, and the checks on the lock. */
     assert_in_range(scripts_run(), OPS + 1, OPS + 1 + 10);
     told_nothing();
     assert_nothing_left();

@@ -116,7 +116,7 @@ static void test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back
     assert_status(ended.status, HF_ESERVER);
     assert_null(ended.hold);
     assert_int_equal(atomic_load(&way->mishaps), 1);
-    /* long before its grant would have ended */
+    /* Long before its grant would have ended. */
     assert_status(hf_lock_acquire(theirs, 1000, &hold), HF_OK);
     give_back(hold, HF_OK);
     hf_lock_close(theirs);

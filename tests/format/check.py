@@ -171,8 +171,7 @@ class Twin:
 
         def wrong(what: str, one: object, two: object) -> None:
             took = self.copied - MARGIN, time.time() + MARGIN
-            # A hold that either server has granted meanwhile may have ended before it was looked
-            # at.
+            # A hold that either server granted meanwhile may have ended before the look.
             if took[1] - took[0] > SHORTEST / 1000 or any(
                 took[0] < h["ends"] < took[1] for h in run.holds.values()
             ):

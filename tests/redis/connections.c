@@ -437,7 +437,7 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
         pthread_barrier_destroy(&together);
         hf_client_close(client);
         assert_int_equal(done, CROWD);
-        /* and the first connection */
+        /* Besides the client's first connection. */
         assert_in_range(connections_ever() - before, 0, 2 + FOR_A_SLOW_MACHINE);
     }
 }

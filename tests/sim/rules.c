@@ -276,7 +276,7 @@ void rules_busy(const char *key, int64_t free, int64_t began) {
 }
 
 void rules_ended(const char *key, int64_t fence, int64_t began, const char *how) {
-    /* no other hold has its fence */
+    /* No other hold has its fence. */
     bool alone = !servers_independent() && work.nested == 0 && !fences_may_fall();
     if (alone && !rules_lost_since(key, began) && store_has(key, fence))
         sim_wrong("a hold of %s with fence %lld is %s, and the server has it: %s", key,

@@ -28,8 +28,7 @@ int servers_owner(const char *key);
 bool servers_serves(int which, const char *key);
 int servers_any(void); /* a random server */
 
-void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: stop
-                                                                                     * refusing */
+void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: stop */
 void servers_restart(int which, bool keeps_data, int64_t down_ns);
 /* Restart the server later_ns from now with the data that it has now. */
 void servers_restore(int which, int64_t later_ns, int64_t down_ns);

@@ -82,7 +82,7 @@ static world_t world_of(size_t count) {
     return world;
 }
 
-/* kind: 0: a renewal; 1: a replacement; 2: a look. */
+/* Return a request; kind 0: a renewal; 1: a replacement; 2: a look. */
 static request_t request_of(int64_t lease_ms, int kind) {
     return (request_t){.lease_ms = lease_ms, .replaces = kind == 1, .looks = kind == 2};
 }
