@@ -259,7 +259,7 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
     hf_client *client;
     pthread_t thread;
     (void)state;
-    sleep_ms(3000); /* until connections of earlier tests are closed */
+    sleep_ms(3000); /* until other connections are closed */
     size_t before = sim_redis_peers(servers_redis(0));
     sim_way(HERE, SERVER, false);
     assert_int_equal(pthread_create(&thread, NULL, open_far, &client), 0);

@@ -851,7 +851,8 @@ static void stop_while_it_fetches(void *argument) {
     hf_client_close(client);
 }
 
-/* Stop a process until the time of its command has ended, by a signal (0: without one). */
+/* Stop a process during a request until the time of the command has ended; number: a signal for it,
+ * or 0. */
 static void be_late(void (*program)(void *), int number) {
     int how;
     pid_t pid = worker_start(program, NULL);

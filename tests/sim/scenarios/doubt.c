@@ -806,7 +806,8 @@ static void test_leases_whose_replacements_cross_are_renewed_in_time(void **stat
     hf_lock_close(lock);
 }
 
-/* If a replacement fails, the hold keeps its lease, and is renewed in time for that lease. */
+/* After a replacement that fails, the hold has the new lease, and is renewed for that one in time.
+ */
 static void test_a_lease_whose_replacement_is_refused_is_renewed_in_time(void **state) {
     (void)state;
     for (int keeps = 0; keeps < 2; keeps++) {

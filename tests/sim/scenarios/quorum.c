@@ -1522,8 +1522,8 @@ static void test_a_key_that_most_masters_lose_is_a_lost_hold(void **state) {
     over_holds_with_few_votes(deleting);
 }
 
-/* A master loses the key, by a deletion or because it unnoticed loses all data: the others still
- * refuse. */
+/* A master loses the key: it is deleted, or the master loses all its data unnoticed. The others
+ * still refuse. */
 static void test_a_key_that_one_master_loses_is_asked_for_again(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -1838,8 +1838,8 @@ static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
     hf_lock_close(bens);
 }
 
-/* The thread stands still after it has read how long the hold lasts, and before the hold is
- * extended. */
+/* The thread stands still after it has read how long the hold lasts, and the hold is renewed
+ * meanwhile. */
 static void test_no_extension_outlasts_the_quarantine(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 10000, HF_ON);
     int extended = 0;
