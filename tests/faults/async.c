@@ -359,7 +359,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     assert_int_equal(NUMBER("EXISTS k"), 0);
     hf_hold_close(hold);
 
-    hold = held(lock); /* the next hold is broken by an operator */
+    hold = held(lock); /* this hold is broken by an operator */
     TELL("DEL k");
     assert_status(hf_hold_release_start(hold, 9), HF_OK);
     told_released(9, HF_ELOST, 2000);
@@ -386,7 +386,7 @@ static void test_a_started_keep_ends_the_hold_when_the_server_has_it(void **stat
     assert_status(hf_hold_keep_start(hold, 0, 9), HF_OK);
     told_released(9, HF_OK, 2000);
     hf_hold_close(hold);
-    hold = held(lock); /* the next hold is broken by an operator */
+    hold = held(lock); /* this hold is broken by an operator */
     TELL("DEL k");
     assert_status(hf_hold_keep_start(hold, 60000, 10), HF_OK);
     assert_int_equal(completion_within(client, 2000).kind, HF_KIND_LOSS);
@@ -455,7 +455,7 @@ static void test_a_started_renewal_finds_a_loss_and_a_release(void **state) {
     told_nothing();
 }
 
-/* The hold is closed, and the client is closed. */
+/* Also with a closed handle and a closed client. */
 static void test_a_started_renewal_ends_whatever_becomes_of_its_hold(void **state) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 60000};
     hf_lock *lasting = must_lock(client, "k", &options);
@@ -835,7 +835,7 @@ static void test_of_several_started_none_is_held_when_the_refusal_is_told(void *
     assert_nothing_left();
 }
 
-/* For k the caller would wait, for a it would not. */
+/* Waiting for k, the caller would wait for itself; for a it would not wait. */
 static void test_each_of_several_started_has_its_options(void **state) {
     (void)state;
     hf_acquire_options holds = {.size = sizeof holds, .flags = HF_ACQUIRE_HOLDS};

@@ -488,7 +488,7 @@ static void test_a_default_owner_is_read_and_no_other(void **state) {
     assert_int_equal(parts.pid, 42);
     assert_int_equal(parts.kind, 'a');
     assert_int_equal(parts.serial, 7);
-    /* The id that a client chooses by itself is readable. */
+    /* hf_owner_parse() also reads the owners that a client makes. */
     assert_status(hf_client_open(unix_url(), &options, &client), HF_OK);
     assert_status(hf_client_owner(client, 'o', INT64_C(123456789012), owner, sizeof owner), HF_OK);
     assert_int_equal(hf_owner_parse(owner, strlen(owner), &parts), 1);
