@@ -13,9 +13,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * For run.py: N on standard input runs N pairs, lock and unlock; "N interruptible" the same with
- * lockInterruptibly(). "N T shared" runs N on each of T threads at once, which share one lock object,
- * and "N T own" gives each thread its own; they give up after 0.5 s and try again. ns per pair back.
+ * For run.py: N on standard input runs N pairs, lock and unlock; "N interruptible" does the same
+ * with lockInterruptibly(). "N T shared" runs N pairs on each of T threads at once, which share one
+ * lock object, and "N T own" gives each thread its own; these give up after 0.5 s and try again.
+ * Prints the ns per pair.
  */
 public final class Pair {
     public static void main(String[] args) throws Exception {

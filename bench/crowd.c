@@ -1,7 +1,7 @@
 /*
- * Many threads share one client, and so its connections. Each thread has a
- * lock of its own. Prints how long it takes until all have acquired and released
- * once, when they come at once to a new client, and how many acquire and release in a second.
+ * Many threads share one client, and so its connections. Each thread has a lock of its own. Prints
+ * the time until all have acquired and released once, when they begin together on a new client, and
+ * how many acquire and release in a second.
  *
  *     crowd HOST PORT [RTT_MS...]
  *
@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TIMES 7 /* of those that come at once the median counts */
+#define TIMES 7 /* the median of the first figure counts */
 #define SECONDS 1.0
 #define THREADS_MAX 100
 
@@ -38,7 +38,7 @@ typedef struct relay {
     atomic_int *open;
 } relay;
 
-/* Bytes on their way: several requests may be on one connection. */
+/* Bytes that are on their way: a connection may carry several requests. */
 typedef struct parcel {
     struct parcel *next;
     double due;
@@ -46,7 +46,7 @@ typedef struct parcel {
     char bytes[];
 } parcel;
 
-/* How long until it is due, for poll(2), rounded up; -1: there is none. */
+/* Return the time until the first parcel is due, for poll(2), rounded up; -1: there is none. */
 static int wait_of(const parcel *first) {
     double left = first ? first->due - now() : 0;
     return !first ? -1 : left > 0 ? (int)(left * 1000) + 1 : 0;
@@ -64,7 +64,7 @@ static bool deliver(parcel **first, int to) {
     return true;
 }
 
-/* False: the connection has ended. */
+/* Collect what arrives. False: the connection has ended. */
 static bool collect(const relay *mine, parcel **first) {
     char bytes[65536];
     ssize_t count = recv(mine->from, bytes, sizeof bytes, 0);
@@ -184,7 +184,7 @@ static void *go_on(void *lock) {
     return NULL;
 }
 
-/* How long it took from the first to the last. */
+/* Return the time from the first thread's start to the last one's end. */
 static double run_threads(hf_client *client, int count, void *(*run)(void *), double seconds) {
     pthread_t threads[THREADS_MAX];
     hf_lock *locks[THREADS_MAX];

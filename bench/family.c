@@ -1,6 +1,6 @@
 /*
- * What of the family of holds costs when many want it: readers beside each other, a
- * semaphore, and work that is done once for all. Threads of one client.
+ * The cost of shared holds and of calls made once, when many ask for them: readers beside each
+ * other, a semaphore, and work that is done once for all. Threads of one client.
  *
  *     family HOST PORT [MILLISECONDS]
  *
@@ -8,11 +8,11 @@
  *   how many shared holds 1, 16 and 256 readers of one lock acquire and release in a second,
  *   beside as many threads with a lock each;
  *   how many turns a second a semaphore of 3 gives to 64 waiters;
- *   and a pool of 5 to 20, beside one in which every fifth takes 3 permits;
- *   how long it takes until 100 callers of hf_once_begin() have the result that the first of them
- *   makes in no time, and then those that come when it is there.
+ *   the same for pools of 5 to 20, beside one in which every fifth waiter takes 3 permits;
+ *   the time until 100 callers of hf_once_begin() have the result that the first of them makes at
+ *   once, and then the time of callers that begin when it is there.
  *
- * Each takes MILLISECONDS, 2000 by default; of the last the median of its tries counts.
+ * Each takes MILLISECONDS, 2000 by default; for the last figures the median of the tries counts.
  */
 #include "bench.h"
 
@@ -46,7 +46,8 @@ static hf_lock *open_lock(const char *name, int32_t mode, int64_t permits, int64
     return lock;
 }
 
-/* Each thread calls `run` with its lock. How long it took from the first to the last. */
+/* Let each thread call `run` with its lock; return the time from the first start to the last end.
+ */
 static double run_threads(int count, void *(*run)(void *), hf_lock *const *locks, double seconds) {
     pthread_t threads[THREADS_MAX];
 
@@ -78,7 +79,7 @@ static void *take_turns(void *lock) {
         hf_status status = hf_hold_release(hold);
         if (status == HF_OK)
             count++;
-        else if (status != HF_ELOST) /* a grant that a busy machine let run out is no turn */
+        else if (status != HF_ELOST) /* a grant that a busy machine let end is no turn */
             check(status);
         hf_hold_close(hold);
     }

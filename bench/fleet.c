@@ -1,19 +1,19 @@
 /*
- * A fleet: many clients of one process, over real connections, each with locks that it holds and
- * locks that it waits for. What to do comes in lines, and each is answered with a line of numbers,
- * so that the program that measures (bench/scale) can look at the server meanwhile.
+ * A fleet: many clients in one process, over real connections, each with locks that it holds and
+ * locks that it waits for. Orders arrive in lines, and each is answered with a line of numbers, so
+ * that the measuring program (bench/scale) can look at the server meanwhile.
  *
  *     fleet URL
  *
- *     open N              N more clients
+ *     open N              open N more clients
  *     hold COUNT LEASE FROM   each client acquires COUNT uncontended locks
  *     wait COUNT LOCKS FROM   each client waits for COUNT of LOCKS locks, and keeps what it gets,
  *                         with the lease of the last `hold`; at first: 10 s
- *     turns 1 or 0        what was or is granted is released at once, and waited for again
- *     name PREFIX         how the names of locks begin; at first: fleet:
+ *     turns 1 or 0        locks that were or are granted are released at once, and waited for again
+ *     name PREFIX         the prefix of the locks' names; at first: fleet:
  *     cancel              end all waits
- *     release             release all that is held
- *     tell                only the numbers
+ *     release             release all holds
+ *     tell                only print the numbers
  *     close               close all clients
  */
 #include "bench.h"
@@ -28,11 +28,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* One lock that a client wants. */
+/* A lock that a client holds or waits for. */
 typedef struct want {
     hf_lock *lock;
     hf_hold *hold;
-    bool turns; /* it is one of those that are waited for */
+    bool turns; /* released when granted, and waited for again */
 } want;
 
 typedef struct member {
@@ -51,7 +51,7 @@ static char prefix[32] = "fleet:";
 static int64_t lease = 10000; /* ms */
 static int queue;             /* epoll */
 
-/* What is told. */
+/* The numbers that are printed. */
 static int64_t held, waiting, turns, lost, troubled, failed, ended;
 static char failure[HF_MESSAGE_MAX];
 
@@ -250,7 +250,7 @@ static void obey(const char *line) {
     tell();
 }
 
-/* False: the input has ended. */
+/* Read the orders. False: the input has ended. */
 static bool listen_to_orders(void) {
     static char text[4096];
     static size_t length;

@@ -1,22 +1,20 @@
 /*
- * A lock that many wait for, handed from one to the next: Holdfast beside the
- * floor of a handoff through Redis, which is one token that is passed with
- * LPUSH to whoever waits with BLPOP: no lease, no owner, no fence. Same server,
- * same kind of socket, rounds in turn, so that noise hits both alike.
+ * A lock that many wait for, handed from one to the next: Holdfast beside the floor of a handoff
+ * through Redis, which is one token that LPUSH passes to a waiter in BLPOP: no lease, no owner, no
+ * fence. Same server, same kind of socket, rounds in turn, so that noise hits both alike.
  *
  *     handoff HOST PORT ROUNDS MILLISECONDS
  *
  * measures
- *   one handoff: from the release called in one process to the acquire returned
- *   in another that was waiting;
- *   owner changes a second on one key: of 64 waiters in 4 processes, and of 16,
- *   64 and 256 in one, each a thread that takes it and passes it on at once.
- *   With Holdfast the threads of a process share a client; with the token each
- *   has its own connection.
+ *   one handoff: from the call of the release in one process to the return of the acquire in
+ *   another that was waiting;
+ *   owner changes a second on one key: of 64 waiters in 4 processes, and of 16, 64 and 256 in one,
+ *   each a thread that takes it and passes it on at once. With Holdfast the threads of a process
+ *   share a client; with the token each has its own connection.
  *
- * Every round takes MILLISECONDS, and a last one five times as long: it
- * tells how often each waiter had its turn. A ratio is that of neighbouring
- * rounds, and the median of all of them is printed.
+ * Every round takes MILLISECONDS, and a last one five times as long, which shows how often each
+ * waiter had its turn. A ratio is that of neighbouring rounds, and the median of all ratios is
+ * printed.
  */
 #include "bench.h"
 
@@ -41,7 +39,7 @@
 
 #define PROCESSES 4
 #define THREADS 256      /* in the first process; a quarter of 64 in the others */
-#define OTHER_THREADS 16 /* of them */
+#define OTHER_THREADS 16 /* in each of them */
 #define SAMPLES 100000
 #define ROUNDS_MAX 1000 /* and one more */
 
@@ -58,13 +56,13 @@ static const struct {
               {"64 waiters in 4 processes", 4, 16}};
 enum { ONE, SIXTEEN, SIXTY_FOUR, ALL, SPREAD, CROWDS };
 
-/* Shared by the processes. */
+/* Shared by all processes. */
 static struct shared {
-    pthread_mutex_t mutex; /* of round, crowd and kind */
+    pthread_mutex_t mutex; /* for round, crowd and kind */
     pthread_cond_t changed;
     int round, crowd, kind;
     atomic_bool stop;
-    atomic_bool over; /* to and fro: not begun, or for the last time */
+    atomic_bool over; /* to and fro: not begun, or the last time */
     atomic_int working;
     atomic_llong taken[PROCESSES][THREADS];
     atomic_llong given_at;
@@ -74,13 +72,13 @@ static struct shared {
 
 static const char *host;
 static int port;
-static int process; /* which of them this is */
+static int process; /* the number of this process */
 static hf_lock *lock;
 
 typedef struct {
     int number;
     pthread_t thread;
-    redisContext *raw; /* its own */
+    redisContext *raw; /* each thread's own */
     hf_hold *hold;
 } worker;
 
@@ -132,7 +130,7 @@ static void give(worker *self, int kind) {
     }
 }
 
-/* Does the other one wait? */
+/* Return whether the other process waits. */
 static bool awaited(worker *self, int kind) {
     redisReply *reply;
     bool answer;
@@ -148,7 +146,7 @@ static bool awaited(worker *self, int kind) {
     return answer;
 }
 
-/* To and fro between two processes, and only ever when the other one waits. */
+/* Hand the lock to and fro between two processes, and only when the other one waits. */
 static void hand_to_and_fro(worker *self, int kind) {
     bool over = false;
 
@@ -243,7 +241,7 @@ typedef struct {
 
 static result results[CROWDS][2];
 
-/** The value below which that share of them is. */
+/** Return the value below which that share of the values is. */
 static double quantile(const double *values, int count, double share) {
     double *sorted = malloc((size_t)count * sizeof *sorted);
     double value;
@@ -264,7 +262,7 @@ static void watch_children(void) {
         errx(1, "a worker process ended");
 }
 
-/* A snapshot of each thread's turns; answers the sum, and the least in *least. */
+/* Snapshot each thread's turns; return the sum, and the least in *least. */
 static long long count(int crowd, long long each[PROCESSES][THREADS], long long *least) {
     long long sum = 0;
 
@@ -279,7 +277,7 @@ static long long count(int crowd, long long each[PROCESSES][THREADS], long long 
     return sum;
 }
 
-/** How many scripts the clients have run so far. */
+/** Return how many scripts the clients have run so far. */
 static long long scripts_run(redisContext *raw) {
     redisReply *reply = expect(raw, redisCommand(raw, "INFO commandstats"), REDIS_REPLY_STRING);
     long long total = 0;
@@ -290,14 +288,14 @@ static long long scripts_run(redisContext *raw) {
     return total;
 }
 
-/* One round; at < 0: of no account. */
+/* Play a round; at < 0: it does not count. */
 static void play(redisContext *raw, int crowd, int kind, int ms, int at) {
     static long long before[PROCESSES][THREADS];
     static long long after[PROCESSES][THREADS];
     result *to = &results[crowd][kind];
     long long least;
 
-    alarm(60 + (unsigned)ms / 1000); /* a round that hangs ends the program */
+    alarm(60 + (unsigned)ms / 1000); /* ends the program if a round hangs */
     freeReplyObject(expect(raw, redisCommand(raw, "DEL " TOKEN), REDIS_REPLY_INTEGER));
     freeReplyObject(expect(raw, redisCommand(raw, "LPUSH " TOKEN " x"), REDIS_REPLY_INTEGER));
     memset(shared->taken, 0, sizeof shared->taken);
@@ -312,7 +310,7 @@ static void play(redisContext *raw, int crowd, int kind, int ms, int at) {
     pthread_cond_broadcast(&shared->changed);
     pthread_mutex_unlock(&shared->mutex);
 
-    /* It counts from when all have had it twice. */
+    /* The round counts from when all have had the lock twice. */
     if (crowd != ONE)
         do {
             nap(2000000);
@@ -347,7 +345,7 @@ static void play(redisContext *raw, int crowd, int kind, int ms, int at) {
     }
 }
 
-/* The median of the ratios of neighbouring rounds. */
+/* Return the median of the ratios of neighbouring rounds. */
 static double ratio(const double *a, const double *b, int rounds) {
     double each[ROUNDS_MAX + 1];
 
@@ -356,7 +354,7 @@ static double ratio(const double *a, const double *b, int rounds) {
     return quantile(each, rounds, 0.5);
 }
 
-/* Most to least acquisitions of a waiter. */
+/* Return the ratio of the most to the least acquisitions of a waiter. */
 static double spread(int crowd, const result *of) {
     long long most = 0, least = -1;
 
@@ -435,11 +433,11 @@ int main(int argc, char **argv) {
         for (int crowd = 0; crowd < CROWDS; crowd++)
             for (int kind = TOKENS; kind <= LOCKS; kind++)
                 play(raw, crowd, kind, ms, i);
-    /* One of the waiters is always a turn ahead: a longer round makes little of that. */
+    /* One of the waiters is always a turn ahead: in a longer round that matters less. */
     for (int crowd = ONE + 1; crowd < CROWDS; crowd++)
         for (int kind = TOKENS; kind <= LOCKS; kind++)
             play(raw, crowd, kind, 5 * ms, rounds);
     print(rounds);
     redisFree(raw);
-    return 0; /* which ends the others too */
+    return 0; /* ends the other processes, too */
 }

@@ -2,7 +2,7 @@
 
     tests/with-redis build/venv/bin/python bench/later.py
 
-Each pair is of another lock: a caller that wants the same lock again soon waits for its release.
+Each pair is of another lock: a caller that asks for the same lock again soon waits for its release.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def delay(host: str, port: int, near: multiprocessing.SimpleQueue[int]) -> None:
-    """Forward connections, and everything on them a while later."""
+    """Forward connections, and all their data a while later."""
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ def measure(url: str, rounds: int) -> None:
             for n in range(PAIRS):
                 way(n)
             took[name].append((time.perf_counter() - began) / PAIRS)
-            time.sleep(0.02)  # the answers of the last ones
+            time.sleep(0.02)  # until the last answers arrive
     base = statistics.median(took["release()"])
     for name, times in took.items():
         each = statistics.median(times)

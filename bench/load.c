@@ -1,7 +1,7 @@
 /*
- * Much at once: 10,000 locks held by one client, 10,000 waiters on one key, 1,000
- * clients that take turns, and all the kinds of calls for some minutes. Memory and
- * descriptors are looked at before and after; it fails if they grow.
+ * Much at once: 10,000 locks held by one client, 10,000 waiters on one key, 1,000 clients that take
+ * turns, and all kinds of calls for some minutes. Fails if memory or descriptors have grown from
+ * before to after.
  *
  *     load URL MINUTES
  */
@@ -39,7 +39,7 @@ static double cpu(void) {
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* Resident, in kB. */
+/* Return the resident memory, in kB. */
 static long memory(void) {
     long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -59,7 +59,7 @@ static int descriptors(void) {
     while (readdir(folder))
         count++;
     closedir(folder);
-    return count - 3; /* itself, and . and .. */
+    return count - 3; /* without this descriptor, . and .. */
 }
 
 static hf_client *open_client(void) {
@@ -133,7 +133,7 @@ static void queue_many(void) {
             check(hf_hold_release_start(completion.hold, completion.op));
             hf_hold_close(completion.hold);
         } else if (completion.kind == HF_KIND_RELEASE) {
-            if (completion.status == HF_ELOST) /* no thread of this program ran for 3 s */
+            if (completion.status == HF_ELOST) /* this program stood still for 3 s */
                 lost++;
             else
                 check_completion(&completion);
@@ -190,7 +190,7 @@ static void open_many(void) {
 
 #define SETTLED 3000
 
-/* All kinds of calls, with some that time out, are cancelled or lost. */
+/* Make all kinds of calls, of which some time out, are cancelled or are lost. */
 static void soak(void) {
     hf_client *client = open_client(), *other = open_client();
     long first = 0;
@@ -226,7 +226,7 @@ static void soak(void) {
         hf_lock_close(lock);
         hf_lock_close(theirs);
         turns++;
-        if (round == SETTLED) { /* tables and pools have their size */
+        if (round == SETTLED) { /* tables and pools have their final size */
             first = memory();
             open_first = descriptors();
         }
@@ -242,7 +242,7 @@ static void soak(void) {
         errx(1, "memory or descriptors grew");
 }
 
-/* In a separate process, so that its memory is its own. */
+/* Run the work in a separate process, with memory of its own. */
 static void apart(void (*work)(void)) {
     int status;
     pid_t pid = fork();

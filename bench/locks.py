@@ -1,8 +1,8 @@
-"""All locks of a server, listed, and what that costs those who use it.
+"""All locks of a server, listed, and the cost of that for other users.
 
     tests/with-redis build/venv/bin/python bench/locks.py [LOCKS] [RATE]
 
-Makes LOCKS held locks (100,000) and lists them by `holdfast ls`, at that RATE or the default's: how
+Makes LOCKS held locks (100,000) and lists them with `holdfast ls`, at RATE or the default rate: how
 much of the server's time does that take? Then one client acquires and releases another lock, in
 turns of four seconds alone and four beside a walk. The fastest third of the short rounds of each
 are compared: the machine did little else then.
@@ -22,11 +22,11 @@ import redis
 
 BUILT = Path(__file__).parents[1] / "build/dev"
 ROUND = 3000  # pairs
-TURN, TURNS = 4, 12  # seconds, and how many
+TURN, TURNS = 4, 12  # seconds, and their number
 
 
 def make_locks(server: redis.Redis, count: int) -> None:
-    """Write them as clients would: taken, with their last fences."""
+    """Write the locks as clients would: taken, with their last fences."""
     now = int(time.time() * 1e6)
     pipe = server.pipeline(transaction=False)
     for i in range(count):
@@ -41,13 +41,13 @@ def make_locks(server: redis.Redis, count: int) -> None:
 
 
 def busy(server: redis.Redis) -> float:
-    """Seconds of the processor that the server has used."""
+    """Return the seconds of processor time that the server has used."""
     info = server.info("cpu")
     return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure, and print the results."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     url = os.environ["HOLDFAST_TEST_URL"]
     server = redis.Redis.from_url(url)

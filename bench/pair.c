@@ -1,13 +1,12 @@
 /*
- * One pair, acquire and release, on one uncontended key: Holdfast
- * beside the least that a lock over hiredis can do, which is SET NX PX and an
- * EVALSHA that compares and deletes. Same server, same kind of socket, rounds
- * in turn, so that noise hits both alike. Then the same on 8 threads at once, each
- * with a key of its own, and for the raw ones with a connection of its own.
+ * One pair, acquire and release, on one uncontended key: Holdfast beside the least that a lock over
+ * hiredis can do, which is SET NX PX and an EVALSHA that compares and deletes. Same server, same
+ * kind of socket, rounds in turn, so that noise hits both alike. Then the same on 8 threads at
+ * once, each with a key of its own, and for the raw lock with a connection of its own.
  *
  *     pair_c HOST PORT ROUNDS PAIRS   print the ratios
  *     pair_c HOST PORT                for run.py: N on standard input measures
- *                                     N pairs of Holdfast's, ns per pair back;
+ *                                     N pairs of Holdfast's, and prints the ns per pair;
  *                                     "N T shared" N on each of T threads at
  *                                     once, which share one lock object, and
  *                                     "N T own" gives each thread its own; they
@@ -66,7 +65,7 @@ static void lock_pair_of(hf_lock *mine) {
 
 static void lock_pair(void) { lock_pair_of(lock); }
 
-/** Nanoseconds. */
+/** Return the nanoseconds since `start`. */
 static double since(const struct timespec *start) {
     struct timespec end;
 
@@ -74,7 +73,7 @@ static double since(const struct timespec *start) {
     return (double)(end.tv_sec - start->tv_sec) * 1e9 + (double)(end.tv_nsec - start->tv_nsec);
 }
 
-/** Nanoseconds per pair. */
+/** Return the nanoseconds per pair. */
 static double measure(void (*pair)(void), int count) {
     struct timespec start;
 
@@ -84,7 +83,7 @@ static double measure(void (*pair)(void), int count) {
     return since(&start) / count;
 }
 
-/** How many requests of a pair the server has served so far. */
+/** Return how many requests of a pair the server has served so far. */
 static long long requests_served(void) {
     redisReply *reply = expect(redisCommand(raw, "INFO commandstats"), REDIS_REPLY_STRING);
     long long total = 0;
@@ -100,7 +99,7 @@ static long long requests_served(void) {
 /* One of several threads, each with a key of its own. */
 typedef struct worker {
     pthread_t thread;
-    redisContext *raw; /* or NULL: by the lock */
+    redisContext *raw; /* or NULL: uses the lock */
     hf_lock *lock;
     int key, count;
 } worker;
@@ -116,7 +115,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/** Nanoseconds per pair of all together. */
+/** Return the nanoseconds per pair of all threads together. */
 static double measure_threads(worker *workers, int count) {
     struct timespec start;
 
@@ -139,13 +138,13 @@ static double median(double *values, int count) {
 static void compare(int rounds, int pairs) {
     double *raw_ns = calloc((size_t)rounds, sizeof *raw_ns);
     double *lock_ns = calloc((size_t)rounds, sizeof *lock_ns);
-    double *ratio = calloc((size_t)rounds, sizeof *ratio); /* of neighbours, see run.py */
+    double *ratio = calloc((size_t)rounds, sizeof *ratio); /* of neighbouring rounds, see run.py */
     long long requests;
 
     if (!raw_ns || !lock_ns || !ratio)
         errx(1, "out of memory");
     measure(raw_pair, WARM_UP);
-    measure(lock_pair, WARM_UP); /* which also teaches the server the scripts */
+    measure(lock_pair, WARM_UP); /* also sends the scripts to the server */
     requests = requests_served();
     measure(lock_pair, pairs);
     requests = requests_served() - requests;

@@ -1,7 +1,7 @@
-"""For run.py: N on standard input runs N pairs, acquire and release; ns per pair back.
+"""For run.py: N on standard input runs N pairs, acquire and release, and prints the ns per pair.
 
-"N T shared" runs N on each of T threads at once, which share one lock object, and "N T own" gives
-each thread its own; they give up after 0.5 s and try again.
+"N T shared" runs N pairs on each of T threads at once, which share one lock object, and "N T own"
+gives each thread its own; these give up after 0.5 s and try again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import holdfast
 
 
 def pairs(lock: holdfast.Lock, count: int) -> None:
-    """One after the other."""
+    """Run pairs one after the other."""
     for _ in range(count):
         lock.acquire()
         lock.release()
 
 
 def timed_pairs(lock: holdfast.Lock, count: int) -> None:
-    """The same among others."""
+    """Run pairs among other threads."""
     for _ in range(count):
         while not lock.acquire(timeout=0.5):
             pass
@@ -29,7 +29,7 @@ def timed_pairs(lock: holdfast.Lock, count: int) -> None:
 
 
 def contend(locks: list[holdfast.Lock], count: int) -> None:
-    """Each lock object in a thread."""
+    """Use each lock object in a thread."""
     threads = [threading.Thread(target=timed_pairs, args=(lock, count)) for lock in locks]
     for thread in threads:
         thread.start()

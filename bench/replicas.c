@@ -1,6 +1,6 @@
 /*
- * What it costs that replicas confirm each acquire: a pair of one thread, pairs of 16 threads with
- * a lock each, and a turn of 4 threads that want the same lock. Each with 0 replicas and with
+ * What a confirmation by replicas costs each acquire: a pair of one thread, pairs of 16 threads
+ * with a lock each, and a turn of 4 threads that share a lock. Each with 0 replicas and with
  * REPLICAS, in rounds in turn, so that noise hits both alike.
  *
  *     replicas URL REPLICAS [ROUNDS MILLISECONDS]
@@ -24,7 +24,7 @@
 
 static hf_client *client;
 static atomic_bool over;
-static double *times; /* of a lone thread's pairs in all rounds, ns */
+static double *times; /* ns of a lone thread's pairs in all rounds */
 static int timed;
 
 typedef struct worker {
@@ -58,7 +58,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Return the pairs a second of the threads. */
+/* Return the threads' pairs a second. */
 static double measure(int threads, bool same, int32_t replicas, double ms) {
     worker workers[THREADS_MAX] = {0};
     char name[40];
@@ -104,7 +104,7 @@ static void compare(const char *what, int threads, bool same, int32_t replicas, 
             times = both[with];
             timed = counts[with];
             double rate = measure(threads, same, with ? replicas : 0, ms);
-            if (i >= 0) { /* the first is to warm up */
+            if (i >= 0) { /* the first warms up */
                 rates[with][i] = rate;
                 counts[with] = timed;
             }

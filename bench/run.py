@@ -1,10 +1,10 @@
 """A pair without contention, C against raw hiredis, Python and Java against C; handoffs; more.
 
-Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
-neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be
-compared, not the microseconds. A crowd is of threads of one client that all want one lock, and give
-up after half a second: how many scripts does the server run for each acquisition, and how many
-PINGs come with them in the same write (docs/design.md)?
+With a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
+neighbouring rounds, so that other work of the machine hits both alike. Compare the ratios, not the
+microseconds. A crowd consists of threads of one client that all ask for one lock, and give up after
+half a second: how many scripts does the server run for each acquisition, and how many PINGs are
+in the same write (docs/design.md)?
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ WITH_REDIS = HERE.parent / "tests" / "with-redis"
 
 
 class Runner:
-    """One of the programs, which measures when asked to."""
+    """A program that measures on request."""
 
     def __init__(self, name: str, command: list[str]) -> None:
-        """Start it."""
+        """Start the program."""
         self.name = name
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
     def measure(self, pairs: int, *more: object) -> float:
-        """Microseconds per pair."""
+        """Return the microseconds per pair."""
         self._process.stdin.write(" ".join(map(str, (pairs, *more))) + "\n")
         answer = self._process.stdout.readline()
         if not answer:
@@ -43,13 +43,13 @@ class Runner:
         return float(answer) / 1000
 
     def close(self) -> None:
-        """Let it end."""
+        """Let the program end."""
         self._process.stdin.close()
         self._process.wait()
 
 
 def commands() -> tuple[int, int]:
-    """How many scripts the server has run, and how many PINGs it has answered."""
+    """Return how many scripts the server has run, and how many PINGs it has answered."""
     command = ["redis-cli", "-u", os.environ["HOLDFAST_TEST_URL"], "info", "commandstats"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     calls = [
@@ -60,7 +60,8 @@ def commands() -> tuple[int, int]:
 
 
 def count_commands(runners: list[Runner], threads: int, each: int) -> None:
-    """Print what an acquisition costs in a crowd, with one lock object for all and one for each."""
+    """Print the cost of an acquisition in a crowd, with one lock object for all and one for
+    each."""
     print(f"scripts + PINGs an acquisition, {threads} threads (wanted: 2.00 to 2.10 scripts)")
     print(f"{'':8}{'shared object':>16}{'own objects':>16}")
     for runner in runners:
@@ -78,7 +79,7 @@ def count_commands(runners: list[Runner], threads: int, each: int) -> None:
 
 @contextlib.contextmanager
 def placed(server: set[int], clients: set[int]) -> Iterator[None]:
-    """Let the server, and the programs that are started meanwhile, run on these processors only."""
+    """Let the server, and programs that start meanwhile, run on these processors only."""
     places = {int(os.environ["HOLDFAST_TEST_REDIS_PID"]): server, 0: clients}
     before = {process: os.sched_getaffinity(process) for process in places}
     try:
@@ -91,7 +92,7 @@ def placed(server: set[int], clients: set[int]) -> Iterator[None]:
 
 
 def arrangements() -> dict[str, tuple[set[int], set[int]]]:
-    """Where the server and its clients may run, which counts for as much as the lock."""
+    """Return where the server and its clients may run, which matters as much as the lock."""
     first, *others = sorted(os.sched_getaffinity(0))
     chosen = {"wherever the scheduler puts them": ({first, *others}, {first, *others})}
     if others:
@@ -136,7 +137,7 @@ def main() -> None:
         family = handoff.with_name("family")
         subprocess.run([family, *where, "50" if arguments.quick else "2000"], check=True)
 
-        # Where the scheduler happens to place a program would count for more than its language.
+        # Otherwise the scheduler's choice of processor would matter more than the language.
         afterwards.enter_context(placed(*arrangements()["all on one processor"]))
         runners = [
             Runner(name, [*command, *where])

@@ -1,7 +1,7 @@
 /*
- * The price of waking a thread on this machine, on the processor of the one that wakes it and on
- * another. Each caller that shares a connection, and each client of a server, is woken once for an
- * answer, so that this says how far a figure of several threads is the machine's.
+ * The price of waking a thread on this machine, on the processor of the thread that wakes it and on
+ * another one. Each caller that shares a connection, and each client of a server, is woken once for
+ * an answer, so this shows how far a figure of several threads is the machine's.
  *
  *     wake
  */
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define WAKES 2000
-#define PAUSE_US 300 /* by then it sleeps, or has woken */
+#define PAUSE_US 300 /* after this time the thread sleeps, or has woken */
 
 static _Atomic int word;
 static _Atomic bool over;

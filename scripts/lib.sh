@@ -1,8 +1,7 @@
 # Shared by scripts/test, scripts/demo and the others: installs missing packages
 # and builds. For bash with `set -eu`.
 #
-# Everything that it makes is under build/, except java/target and the packages
-# of apt-get.
+# All its output is under build/, except java/target and the packages of apt-get.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 preset=$build/dev
@@ -11,8 +10,8 @@ python=$venv/bin/python
 
 export LC_ALL=C.UTF-8
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-# Python compiles for build/pycache, and each test that starts a program of Python would otherwise
-# compile all that this imports.
+# Python caches its bytecode in build/pycache; without that, each test that starts a Python program
+# would compile all its imports.
 unset PYTHONDONTWRITEBYTECODE
 export MYPY_CACHE_DIR=$build/mypy RUFF_CACHE_DIR=$build/ruff PYTHONPYCACHEPREFIX=$build/pycache
 
@@ -53,8 +52,8 @@ has_python_headers() {
 }
 has_library() { echo "#include <$1>" | c++ -E -o /dev/null -; }
 
-# Prints the Debian packages that this machine needs. It looks for the programs,
-# not for the packages: a JDK may come from anywhere.
+# Prints the Debian packages that this machine needs. It looks for programs, not for
+# packages: a JDK may come from anywhere.
 missing_packages() {
     { has g++ && has make; } || echo build-essential
     has cmake && at_least 3.25 "$(cmake --version | sed -n '1s/[^0-9.]//gp')" || echo cmake
@@ -89,7 +88,7 @@ abi_packages() { has abidiff || echo abigail-tools; }
 go_packages() { has go || echo golang-go; } # builds actionlint and kubeconform, from their modules
 image_packages() { has skopeo || echo skopeo; }
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
-# scripts/musl compiles CPython with a Python of its version, and OpenJDK.
+# scripts/musl compiles CPython, with a Python of the same version, and OpenJDK.
 musl_packages() {
     has python3.11 || echo python3.11
     has autoconf || echo autoconf
@@ -105,7 +104,7 @@ cli_packages() {
     has mandoc || echo mandoc
     has tmux || echo tmux
 }
-# The files of examples/deploy are read by systemd-analyze and by crontab.
+# systemd-analyze and crontab read the files of examples/deploy.
 deploy_packages() {
     has systemd-analyze || echo systemd
     has crontab || echo cron
@@ -149,7 +148,7 @@ newest_java() {
     echo "$newest"
 }
 
-# Prints a package with virtual threads (Java 21). Debian 12 has none, and the tests skip them.
+# Prints a package with virtual threads (Java 21). Debian 12 has none, so the tests skip them.
 virtual_thread_packages() {
     local package
     [ "$(java_version "$(newest_java)")" -lt 21 ] && is_root || return 0
@@ -161,7 +160,7 @@ virtual_thread_packages() {
     done
 } 2>/dev/null
 
-# What scripts/test needs besides the common ones.
+# For scripts/test, besides the common packages.
 valgrind_packages() { has valgrind || echo valgrind; }
 test_packages() {
     cli_packages
@@ -175,8 +174,8 @@ test_packages() {
     virtual_thread_packages
 }
 
-# Installs packages, but lets none of them start its service, now or when the machine
-# starts: the tests start their own redis-server, and of prometheus and cron they need a tool.
+# Installs packages, but keeps them from starting services, now or at boot: the tests start their
+# own redis-server, and need only a tool of prometheus and of cron.
 apt_install() (
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then

@@ -1,5 +1,5 @@
 # The machines that a release serves, and how to build for each: for scripts/natives and
-# scripts/release, after lib.sh. macOS is compiled and nothing more.
+# scripts/release, after lib.sh. For macOS it only compiles.
 natives=$build/natives
 targets=(linux-x86_64 linux-aarch64 linux-x86_64-musl linux-aarch64-musl)
 debian_targets=(linux-x86_64 linux-aarch64)
@@ -8,7 +8,7 @@ arm64_packages=(libc6 libgcc-s1 libssl3 libstdc++6 zlib1g
     python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 libffi8
     libbz2-1.0 liblzma5 libuuid1
     openjdk-17-jre-headless)
-# Its wheels for musl contain OpenSSL. No registry has another one for musl.
+# Its wheels for musl contain OpenSSL. No registry has another OpenSSL for musl.
 psycopg2_version=2.9.13
 zig_version=0.17.1 scikit_version=1.1.2 wheel_version=0.48.0 actionlint_version=v1.7.7
 kubeconform_version=v0.8.0
@@ -18,7 +18,7 @@ is_musl() { [[ $1 == *-musl ]]; }
 debian_name() { [[ $1 == *aarch64* ]] && echo arm64 || echo amd64; }
 machine_of() { [[ $1 == *aarch64* ]] && echo aarch64 || echo x86_64; }
 
-# Zig's name of a target. manylinux_2_28 is the oldest that pip's users still have in numbers.
+# Prints Zig's name of a target. manylinux_2_28 is the oldest that many of pip's users still have.
 zig_name() {
     case $1 in
         macos-*) echo "${1#macos-}-macos" ;;
@@ -27,7 +27,7 @@ zig_name() {
     esac
 }
 
-# Where a target's program finds OpenSSL.
+# Prints where a target's program finds OpenSSL.
 openssl_folder() {
     case $1 in
         linux-x86_64) dirname "$(cc -print-file-name=libcrypto.so)" ;;
@@ -36,7 +36,7 @@ openssl_folder() {
     esac
 }
 
-# What runs a target's program here: CMake's list of words. Qemu finds the loader and the
+# Prints what runs a target's program here, as CMake's list of words. Qemu finds the loader and the
 # libraries in the folder.
 emulator() {
     case $1 in
@@ -72,7 +72,7 @@ prepare_musl() {
     mkdir -p "$to/etc" "$to/lib/musl"
     cp "$from/usr/lib/$1-linux-musl/libc.so" "$to/lib/ld-musl-$1.so.1"
     openssl_folder "linux-$1-musl" >"$to/etc/ld-musl-$1.path"
-    # They need each other by the wheel's names.
+    # The libraries refer to each other by their names in the wheel.
     for name in ssl crypto; do
         file=$(echo "$from"/psycopg2_binary.libs/lib$name-*.so.3)
         cp "$file" "$to/lib/musl/"
@@ -82,12 +82,12 @@ prepare_musl() {
 
 python_path() { python3 -c "import sysconfig; print(sysconfig.$1)"; }
 
-# What all targets share: Zig, the sources, and headers that do not depend on the machine.
+# The common parts of all targets: Zig, the sources, and headers that do not depend on the machine.
 prepare_targets() {
     local java tool archive
     "$python" -m pip install -q "ziglang==$zig_version"
     prepare_machines
-    # Not by way of Python, which sees no ziglang in the environment in which pip builds.
+    # Not by Python's own start, which finds no ziglang in the environment in which pip builds.
     zig=$("$python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
     mkdir -p "$natives/bin"
     for tool in ar ranlib; do
@@ -107,7 +107,7 @@ prepare_targets() {
     mkdir -p "$natives/include/python" "$natives/include/java"
     cp -rL /usr/include/openssl "$natives/include/"
     cp -rL "/usr/include/$(cc -dumpmachine)/openssl" "$natives/include/" 2>/dev/null || :
-    # Debian's pyconfig.h is one of several by machine; the stable ABI knows no difference.
+    # Debian's pyconfig.h includes one of several by machine; the stable ABI is the same in all.
     cp -rL "$(python_path 'get_path("include")')/." "$natives/include/python"
     cp -L "$(python_path 'get_config_h_filename()')" "$natives/include/python/"
     java=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
@@ -118,7 +118,7 @@ prepare_targets() {
 prepare_target() {
     local cc=$natives/bin/$1-cc prefix=$natives/deps/$1 openssl flags
     openssl=$(openssl_folder "$1")
-    # No path of this machine, and nothing of what is linked in, may show.
+    # No path of this machine may appear, and no symbol of the libraries that are linked in.
     flags="-g0 -fvisibility=hidden -ffile-prefix-map=$root=."
     ! is_musl "$1" || flags+=" -D_UINTPTR_T_DEFINED" # or cmocka's header makes one of its own
     printf '#!/bin/sh\nexec %q cc -target %s "$@"\n' "$zig" "$(zig_name "$1")" >"$cc"
@@ -189,7 +189,7 @@ curses() (
     quietly make install.libs install.includes
 )
 
-# What CMake must know to build for a target.
+# Prints the options with which CMake builds for a target.
 target_options() {
     echo "-DCMAKE_TOOLCHAIN_FILE=$natives/$1.cmake -DCMAKE_BUILD_TYPE=Release"
     ! is_macos "$1" || echo -DHOLDFAST_PORTABLE=ON
@@ -199,11 +199,12 @@ target_options() {
             "-DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=$(debian_name "$1")"
 }
 
-# The C tests of one server, those of TLS, and the quick start in C, against this machine's Redis.
+# Runs the C tests of one server, those of TLS, and the quick start in C, against this machine's
+# Redis.
 test_target() {
     local runner skipped=none
-    # The first measures the memory of the process, which is mostly qemu's, and the others times
-    # for which qemu is too slow on a busy machine.
+    # The first measures the memory of the process, which is mostly qemu's; the others measure
+    # times, for which qemu is too slow on a busy machine.
     [[ $1 != linux-aarch64* ]] || skipped='redis/(hostile|bad_input|keys)'
     IFS=';' read -ra runner <<<"$(emulator "$1")"
     ctest --test-dir "$natives/$1" -R '^(unit|redis)/|^deployments/tls$' -E "$skipped" \

@@ -1,4 +1,4 @@
-/* Included by every test: cmocka, and a few helpers. */
+/* Included by every test: cmocka and a few helpers. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -27,10 +27,10 @@ static inline void check_status(hf_status found, hf_status expected, const char 
     _fail(file, line);
 }
 
-/* The call answers this status; if it does not, say which, and the message. */
+/* Check that the call returns this status; if it does not, print the status and the message. */
 #define assert_status(call, expected) check_status(call, expected, #call, __FILE__, __LINE__)
 
-/* The last message of this thread says this. */
+/* Check that the last message of this thread contains the part. */
 #define assert_message(part)                                                                       \
     do {                                                                                           \
         if (strstr(hf_error_message(), part) == NULL) {                                            \
@@ -39,8 +39,8 @@ static inline void check_status(hf_status found, hf_status expected, const char 
         }                                                                                          \
     } while (0)
 
-/* Run the function on `count` threads at once, and wait for all. size: of an argument in the array
- * of arguments; 0: all threads have the same. */
+/* Run the function on `count` threads at once, and wait for all. size: of an element of
+ * `arguments`; 0: all threads get `arguments` itself. */
 static inline void run_together(size_t count, void *(*run)(void *), void *arguments, size_t size) {
     pthread_t threads[64];
     for (size_t i = 0; i < count; i++) {
@@ -52,7 +52,7 @@ static inline void run_together(size_t count, void *(*run)(void *), void *argume
         pthread_join(threads[i], NULL);
 }
 
-/* A text that lives until some thousands more were made. */
+/* Return a text that stays valid until some thousands more are made. */
 __attribute__((format(printf, 1, 2))) static inline char *text(const char *format, ...) {
     static char *texts[4096];
     static unsigned next;

@@ -1,4 +1,4 @@
-/* Ann's client and Ben's, which each test has for itself. */
+/* The clients of Ann and Ben, which each test has anew. */
 #ifndef CLIENTS_H
 #define CLIENTS_H
 

@@ -1,4 +1,4 @@
-/* A lock's key as the server has it: the three forms of docs/protocol.md. */
+/* A lock's key as the server stores it: the three forms of docs/protocol.md. */
 #ifndef FORMAT_H
 #define FORMAT_H
 
@@ -7,13 +7,13 @@
 #include <hiredis/hiredis.h>
 
 typedef struct stored {
-    int64_t holds; /* 0: there is none of ours */
+    int64_t holds; /* 0: Holdfast has no hold here */
     int64_t fence; /* of the exclusive section */
     const char *owner;
     size_t owner_length;
 } stored;
 
-/* From the reply to HGETALL, in which the owner stays. */
+/* Read the reply to HGETALL, in which the owner's bytes stay. */
 static inline stored read_stored(const redisReply *all) {
     stored found = {.owner = ""};
     if (all == NULL || all->type != REDIS_REPLY_ARRAY)
@@ -34,10 +34,10 @@ static inline stored read_stored(const redisReply *all) {
     return found;
 }
 
-/* Does a last fence, as GET tells it, have the client of a grant that is not claimed yet? */
+/* Return whether a last fence, as GET returns it, has the client of an unclaimed grant. */
 static inline bool has_mark(const char *last) { return strlen(last) == 61 && last[16] != '-'; }
 
-/* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
+/* Return Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
 static inline int slot_of(const char *key) {
     size_t length = strlen(key);
     const char *open = strchr(key, '{'), *close = open != NULL ? strchr(open, '}') : NULL;

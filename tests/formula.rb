@@ -1,6 +1,6 @@
-# Tries a Homebrew formula without Homebrew: `ruby tests/formula.rb FORMULA SOURCES PREFIX` has it build
-# and install the unpacked sources, and then runs its test. Of Homebrew's language it knows what
-# packaging/holdfast.rb says.
+# Tries a Homebrew formula without Homebrew: `ruby tests/formula.rb FORMULA SOURCES PREFIX` builds and
+# installs the unpacked sources by it, and then runs its test. Of Homebrew's language it supports what
+# packaging/holdfast.rb uses.
 require "fileutils"
 require "pathname"
 require "tmpdir"

@@ -1,4 +1,4 @@
-/* Listeners that misbehave: fake servers, and a proxy before the real one. */
+/* Listeners that misbehave: fake servers, and a proxy in front of the real server. */
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* A socket that listens on a free port. */
+/* Return a socket that listens on a free port. */
 static inline int listen_somewhere(int backlog, int *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -25,8 +25,8 @@ static inline int listen_somewhere(int backlog, int *port) {
     return fd;
 }
 
-/* A socket as by listen_somewhere(), where connecting takes for ever: with a full backlog the
- * system drops further connections, like a dead host. */
+/* A socket on which a connect takes for ever: if the backlog is full the system drops further
+ * connections, as if the host were dead. */
 enum { FILLERS = 8 };
 static inline int listen_in_vain(int *port, int fillers[FILLERS]) {
     int fd = listen_somewhere(0, port);
@@ -49,11 +49,11 @@ static inline bool say(int fd, const void *bytes, size_t length) {
 typedef struct fake {
     int fd, port;
     pthread_t thread;
-    void (*talk)(int fd);              /* one conversation after the other; */
-    void (*talk_to)(void *of, int fd); /* or each on a thread of its own, about this: */
+    void (*talk)(int fd);              /* one conversation after another; */
+    void (*talk_to)(void *of, int fd); /* or each on a thread of its own, with `of`: */
     void *of;
-    _Atomic int talks;    /* under way */
-    _Atomic int accepted; /* all together */
+    _Atomic int talks;    /* running */
+    _Atomic int accepted; /* in total */
 } fake;
 
 typedef struct visit {
@@ -106,7 +106,7 @@ static inline void fake_start_many(fake *server, void (*talk_to)(void *of, int f
     fake_begin(server);
 }
 
-/* After the clients have closed their connections. */
+/* Stop the server after the clients have closed their connections. */
 static inline void fake_stop(fake *server) {
     shutdown(server->fd, SHUT_RDWR);
     pthread_join(server->thread, NULL);
@@ -116,40 +116,40 @@ static inline void fake_stop(fake *server) {
 
 /* ------------------------------------------------------------------- Proxy */
 
-/* The fate of the next script call; all others pass. */
+/* What happens to the next script call; all others pass. */
 typedef enum {
     PASS,
-    LOSE_REPLY,   /* the server carries it out, and the connection ends: cut_at bytes came */
-    LOSE_REQUEST, /* the connection ends, and the server has seen nothing */
-    LATE_REQUEST, /* the connection ends, and the server sees it later */
-    LATE_REPLY,   /* what the server answers is on its way for a while */
-    HOLD_REQUEST, /* it waits until it is let go */
-    HOLD_REPLY,   /* what the server answers waits until it is let go */
-    REFUSE,       /* the proxy answers an error, and the server has seen nothing */
-    GO_DEAD,      /* it and all that follows on its connection gets lost; it stays open */
-    LOSE_ALL,     /* LOSE_REPLY for all that follow, too */
+    LOSE_REPLY,   /* the server runs it, and the connection ends after cut_at bytes of the answer */
+    LOSE_REQUEST, /* the connection ends before the server gets it */
+    LATE_REQUEST, /* the connection ends, and the server gets it later */
+    LATE_REPLY,   /* the server's answer is delayed */
+    HOLD_REQUEST, /* it waits until it is released */
+    HOLD_REPLY,   /* the server's answer waits until it is released */
+    REFUSE,       /* the proxy answers an error, and the server gets nothing */
+    GO_DEAD,      /* it and later requests on its connection are lost; it stays open */
+    LOSE_ALL,     /* LOSE_REPLY, also for all later ones */
 } mishap;
 
 typedef struct proxy {
     fake door;
     int port;
     _Atomic mishap next;
-    const char *_Atomic only; /* what has these bytes is meant; NULL: any script call */
-    _Atomic int again;        /* how many times more */
+    const char *_Atomic only; /* a request that has these bytes is meant; NULL: any script call */
+    _Atomic int again;        /* number of repetitions */
     _Atomic int mishaps;      /* how many have happened */
-    _Atomic int cut_at;       /* how much of the lost reply arrives; then after a stall the end */
-    _Atomic int stall_ms, answered; /* and how long all of it was */
-    _Atomic int delay_ms;           /* each way */
+    _Atomic int cut_at;       /* bytes of the lost reply that arrive; then after a stall the end */
+    _Atomic int stall_ms, answered; /* and how long the whole reply was */
+    _Atomic int delay_ms;           /* in each direction */
     _Atomic bool holds_request, holds_reply, holds_grants;
     _Atomic bool loses_grants;
     _Atomic int grants_lost;
-    _Atomic bool unsubscribes; /* it tells the next that listens that this has ended */
-    _Atomic int late_fd;       /* where the request that is late goes */
+    _Atomic bool unsubscribes; /* tell the next listener that its subscription has ended */
+    _Atomic int late_fd;       /* the late request is sent there */
     char late[65536];
     ssize_t late_length;
 } proxy;
 
-/* Bytes on their way. */
+/* Bytes that are on their way. */
 typedef struct parcel {
     struct parcel *next;
     int64_t due;
@@ -162,7 +162,7 @@ typedef struct talk {
     proxy *of;
     int fd, server;
     bool replies_held, dead, subscribes;
-    parcel *requests, *answers; /* the oldest first */
+    parcel *requests, *answers; /* oldest first */
 } talk;
 
 static inline int connect_to_server(void) {
@@ -205,7 +205,7 @@ static inline bool waits(const parcel *first) {
     return first->due > now_ms() || (first->held != NULL && atomic_load(first->held));
 }
 
-/* Deliver what is due: false if that ended the conversation. */
+/* Deliver what is due. False: the conversation has ended. */
 static inline bool deliver(parcel **first, int to) {
     while (*first != NULL && !waits(*first)) {
         parcel *next = (*first)->next;
@@ -218,7 +218,7 @@ static inline bool deliver(parcel **first, int to) {
     return true;
 }
 
-/* Until something may be due: the soonest that a held one is looked at. */
+/* Return the time until something may be due, or until a held parcel is looked at again. */
 static inline int pause_of(const talk *t) {
     int64_t now = now_ms(), ms = t->subscribes ? 5 : -1;
     const parcel *firsts[] = {t->requests, t->answers};
@@ -246,7 +246,7 @@ static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
     return next;
 }
 
-/* The connection ends, with some of the answer. */
+/* End the connection after a part of the answer. */
 static inline void cut_reply(talk *t, const char *bytes, ssize_t length) {
     proxy *p = t->of;
     char reply[65536];
@@ -262,7 +262,7 @@ static inline void cut_reply(talk *t, const char *bytes, ssize_t length) {
     sleep_ms(atomic_load(&p->stall_ms));
 }
 
-/* One request on its way to the server: false if that ends the conversation. */
+/* Pass a request on to the server. False: the conversation ends. */
 static inline bool pass_request(talk *t, const char *bytes, ssize_t length) {
     static const char refusal[] = "-ERR refused on the way\r\n";
     proxy *p = t->of;
@@ -349,13 +349,14 @@ static inline proxy *proxy_start(void) {
     return p;
 }
 
-/* The next script call suffers this; or with bytes, whatever has them. */
+/* Let this happen to the next script call, or with `only` to the next request that has its bytes.
+ */
 static inline void proxy_next(proxy *p, mishap next, const char *only) {
     atomic_store(&p->only, only);
     atomic_store(&p->next, next);
 }
 
-/* After the clients have closed their connections. */
+/* Stop the proxy after the clients have closed their connections. */
 static inline void proxy_stop(proxy *p) {
     atomic_store(&p->holds_request, false);
     atomic_store(&p->holds_reply, false);
@@ -366,7 +367,7 @@ static inline void proxy_stop(proxy *p) {
     free(p);
 }
 
-/* Lets the late request arrive; gives the server's answer to it. */
+/* Let the late request arrive; return the server's answer to it. */
 static inline const char *proxy_deliver(proxy *p) {
     char reply[4096];
     assert_soon(atomic_load(&p->late_fd) >= 0);

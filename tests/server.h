@@ -1,4 +1,4 @@
-/* The server that with-redis started: past the library, and through it. */
+/* The server that with-redis started, with and without the library. */
 #ifndef SERVER_H
 #define SERVER_H
 
@@ -25,7 +25,7 @@ static inline void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-/* An upper bound: the machine may stand still, but not in virtual time. */
+/* An upper bound in real time, in which the machine may stand still; exact in virtual time. */
 #ifdef HOLDFAST_VIRTUAL_TIME
 #define IN_TIME(ms) (ms)
 #else
@@ -43,7 +43,7 @@ static inline void sleep_ms(int ms) {
         }                                                                                          \
     } while (0)
 
-/* ------------------------------------------- Past the library: raw Redis */
+/* ---------------------------------------- Without the library: raw Redis */
 
 static inline redisContext *connect_raw(void) {
     redisContext *context = redisConnectUnix(unix_url() + strlen("unix://"));
@@ -53,7 +53,7 @@ static inline redisContext *connect_raw(void) {
     return context;
 }
 
-/* One connection for all tests of the program. */
+/* Return the one connection for all tests of the program. */
 static inline redisContext *raw(void) {
     static redisContext *context;
     if (context == NULL)
@@ -61,7 +61,7 @@ static inline redisContext *raw(void) {
     return context;
 }
 
-/* Replies live until a good many more have come. */
+/* Keep a reply valid until many more have arrived. */
 static inline redisReply *kept(redisReply *reply) {
     static _Thread_local redisReply *replies[256];
     static _Thread_local unsigned next;
@@ -76,7 +76,7 @@ static inline redisReply *asked(void *reply, const char *what) {
     return kept(reply);
 }
 
-/* Any answer, errors too. Formats are hiredis's: %s, %b, %lld. */
+/* Return any answer, also an error. Formats are hiredis's: %s, %b, %lld. */
 static inline redisReply *ask(const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -96,15 +96,15 @@ static inline long long integer(redisReply *reply) {
     return reply->integer;
 }
 
-/* NULL for nil. */
+/* Return NULL for nil. */
 static inline const char *string(redisReply *reply) { return good(reply)->str; }
 
 #define TELL(...) good(ask(__VA_ARGS__))
 #define NUMBER(...) integer(ask(__VA_ARGS__))
 #define STRING(...) string(ask(__VA_ARGS__))
 
-/* When the key expires, in ms by the server's clock; -1: never; -2: it does not exist.
- * Redis 6.2 does not tell: there it is reckoned, within one ms. */
+/* Return when the key expires, in ms by the server's clock; -1: never; -2: it does not exist. Redis
+ * 6.2 cannot report it: there it is computed, exact to one ms. */
 enum { EXPIRY_SLACK = 2 };
 static inline bool tells_expiry(void) {
     static int tells = -1;
@@ -125,7 +125,8 @@ static inline long long expires_at(const char *key) {
                   key);
 }
 
-/* All that is stored under the key, and when it expires: to see that nothing changed. */
+/* Return all that is stored under the key, and when it expires, to check that nothing has changed.
+ */
 static inline char *snapshot(const char *key) {
     redisReply *dump = TELL("DUMP %s", key);
     char *hex = calloc(2 * dump->len + 1, 1);
@@ -136,12 +137,12 @@ static inline char *snapshot(const char *key) {
     return whole;
 }
 
-/* A lock as it is stored there; nothing if it is none of ours. */
+/* Read a stored lock; empty if it is none of Holdfast's. */
 #define STORED(key) read_stored(TELL("HGETALL %s", key))
 
 /* ------------------------------------------------------------ The library */
 
-/* With patience for a machine that stands still for seconds. */
+/* Open a client that tolerates a machine that stands still for seconds. */
 static inline hf_client *open_at(const char *url) {
     hf_client_options patient = {.size = sizeof patient, .connect_timeout_ms = 10000};
     hf_client *client;
@@ -151,14 +152,14 @@ static inline hf_client *open_at(const char *url) {
 
 static inline hf_client *open_client(void) { return open_at(unix_url()); }
 
-/* Count what the client has renewed by itself. */
+/* Return how many renewals the client has made by itself. */
 static inline int64_t renewals(hf_client *client) {
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(client, &stats), HF_OK);
     return stats.renewed;
 }
 
-/* The next completion; of no kind if none comes within that many ms. */
+/* Return the next completion; HF_KIND_NONE if none arrives within within_ms. */
 static inline hf_completion completion_within(hf_client *client, int64_t within_ms) {
     hf_completion completion = {.size = sizeof completion};
     int64_t until = now_ms() + within_ms;
@@ -174,7 +175,7 @@ static inline hf_completion completion_within(hf_client *client, int64_t within_
     return completion;
 }
 
-/* The next completion, which must come. */
+/* Return the next completion, which must arrive. */
 static inline hf_completion next_of(hf_client *client) {
     hf_completion completion = completion_within(client, 25000);
     if (completion.kind == HF_KIND_NONE)
@@ -184,7 +185,7 @@ static inline hf_completion next_of(hf_client *client) {
 
 /* ------------------------------------------------------------ Every test */
 
-/* An empty server and a minute, whatever a test that failed has left. */
+/* Begin with an empty server and a minute of time, whatever a failed test has left. */
 static inline void start_afresh(void) {
     alarm(60);
     TELL("REPLICAOF NO ONE");

@@ -1,4 +1,4 @@
-/* A transport from within: what it has to tell comes by `wake`. */
+/* A transport as the core sees it; it reports changes by `wake`. */
 #ifndef TEST_TRANSPORT_H
 #define TEST_TRANSPORT_H
 

@@ -28,7 +28,7 @@ import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.params.SetParams;
 
 /**
- * The contenders in Java, for run.py, which has the protocol that all these programs speak.
+ * The contenders in Java, for run.py, which describes the protocol of these programs.
  *
  * <p>Field NAME HOST PORT PAGE
  */
@@ -43,7 +43,7 @@ public final class Field {
 
     /**
      * Makers of locks that are not renewed, of locks that are renewed, and of locks that a number
-     * of threads share (0: all): null if the library cannot.
+     * of threads share (0: all); null if the library has none.
      */
     private record Contender(
             Function<String, Lock> lock,
@@ -96,7 +96,8 @@ public final class Field {
 
     private static RedissonClient renewing;
 
-    /** With its defaults, but a lease that its watchdog renews is as long as that of the others. */
+    /** With its defaults, except that a lease that its watchdog renews is as long as the others'.
+     */
     private static Contender redisson(String url, boolean fair) {
         RedissonClient client = redisson(url, null);
         return new Contender(
@@ -113,7 +114,7 @@ public final class Field {
                                 : redisson(client.getSemaphore(name), permits));
     }
 
-    /** It has no lease: the permits of a client that dies are lost. */
+    /** The semaphore has no lease: the permits of a client that dies are lost. */
     private static Lock redisson(RSemaphore semaphore, int permits) {
         semaphore.trySetPermits(permits);
         return new Lock() {
@@ -151,7 +152,7 @@ public final class Field {
         };
     }
 
-    /** The lock by hand, with a poll every 10 ms. */
+    /** The lock by hand, which polls every 10 ms. */
     private static Contender jedis(JedisPooled client) {
         String compareAndDelete =
                 "if redis.call('get', KEYS[1]) == ARGV[1] then"
@@ -181,7 +182,7 @@ public final class Field {
 
     // ------------------------------------------------------------------ Tasks
 
-    private static final int INSIDE = 0; // of run.py
+    private static final int INSIDE = 0; // the layout of run.py
     private static final int TURNS = 1;
     private static final int LAST = 2;
     private static final int CHANGES = 3;
@@ -189,7 +190,7 @@ public final class Field {
     private static LongBuffer page;
     private static String key; // each contender has keys of its own
 
-    /** What a holder does: nothing, but it notices company. */
+    /** Does the work of a holder: nothing, but it notices company. */
     private static void takeTurn(long me) {
         if (page.get(INSIDE) != 0) {
             page.put(VIOLATIONS, page.get(VIOLATIONS) + 1);
@@ -215,7 +216,7 @@ public final class Field {
         }
     }
 
-    private static final List<Lock> crowd = new ArrayList<>(); // connected, from crowd to crowd
+    private static final List<Lock> crowd = new ArrayList<>(); // connected, and kept for all crowds
 
     private static String runCrowd(Contender it, int count, int first, long begin, long end)
             throws InterruptedException {
@@ -256,8 +257,8 @@ public final class Field {
     }
 
     /**
-     * Lets threads acquire and release for some time, and returns the number of turns: one lock
-     * with `permits` (0: shared by all), or, if that is -1, a lock for each thread.
+     * Lets threads acquire and release for some time, and returns the number of turns: on one lock
+     * with `permits` (0: shared by all), or, if that is -1, on a lock for each thread.
      */
     private static String runShared(Contender it, int permits, int count, long ms)
             throws InterruptedException {
@@ -304,7 +305,7 @@ public final class Field {
     }
 
     public static void main(String[] args) throws Exception {
-        // Whatever goes wrong in a thread ends all; run.py says that we are gone.
+        // An exception in any thread ends the process; run.py reports that it has ended.
         Thread.setDefaultUncaughtExceptionHandler(
                 (thread, failure) -> {
                     failure.printStackTrace();

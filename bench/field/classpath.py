@@ -1,4 +1,4 @@
-"""What pom.xml names: the locks of other libraries in Java, from Maven."""
+"""The libraries that pom.xml names: other locks in Java, from Maven."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 def class_path(build_dir: Path) -> str:
-    """Fetch what is not here; answer the class path."""
+    """Download what is missing; return the class path."""
     path = build_dir.resolve() / "peers.classpath"
     if not path.exists() or path.stat().st_mtime < POM.stat().st_mtime:
         goal = "dependency:build-classpath"

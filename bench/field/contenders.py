@@ -1,6 +1,6 @@
-"""Holdfast and the locks beside it: how each is started, and what it is.
+"""Holdfast and the locks beside it: how each is started, and how it is described.
 
-A contender is left out, with a word, where its language or its library is not here.
+A contender is left out, with a message, if its language or its library is missing.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ ROOT = HERE.parents[1]
 
 @dataclass(frozen=True)
 class Contender:
-    """What is measured, and what the table says of it."""
+    """What is measured, and how the table describes it."""
 
     title: str
     language: str
     name: str  # for the program
-    package: str  # whose version counts
+    package: str  # its version is shown
     waits: str
     order: str
     renews: str = "no"
     fence: str = "no"
     ours: bool = False
-    held: int = 0  # how many locks it holds, if it renews by itself
+    held: int = 0  # the number of locks that it holds, if it renews by itself
 
 
 MANY = 10_000
@@ -119,17 +119,17 @@ def _output(*command: str | Path) -> str:
 
 
 class Languages:
-    """Where the programs are, and what is missing."""
+    """The programs' places, and what is missing."""
 
     def __init__(self, build: Path, java: str, wanted: set[str]) -> None:
-        self.missing: dict[str, str] = {}  # contender or language: why
+        self.missing: dict[str, str] = {}  # contender or language: the reason
         self.versions = {"holdfast": importlib.metadata.version("holdfast-lock")}
         self._commands: dict[str, list[str]] = {}
         for language in sorted(wanted):
             getattr(self, "_find_" + language)(build, java)
 
     def command(self, of: Contender) -> list[str] | None:
-        """How it is started; None if it is not here."""
+        """Return the command that starts it; None if it is missing."""
         if of.language not in self._commands:
             return None
         if of.language == "python" and of.package not in self.versions:

@@ -1,7 +1,7 @@
 /*
- * The contenders in C, for run.py, which has the protocol that all these programs speak:
- * Holdfast; a lock by hand over hiredis (SET NX PX, compare and delete, a poll every 10 ms);
- * and a token by LPUSH and BLPOP, which is no lock, but the least that a handoff costs.
+ * The contenders in C, for run.py, which describes the protocol of these programs: Holdfast; a lock
+ * by hand over hiredis (SET NX PX, compare and delete, a poll every 10 ms); and a token by LPUSH
+ * and BLPOP, which is no lock, but the least that a handoff costs.
  *
  *     field NAME HOST PORT[,PORT…] PAGE
  *
@@ -100,7 +100,7 @@ static void release_ours(void *lock) {
 /* --------------------------------------------------------------- hiredis */
 
 typedef struct {
-    redisContext *context; /* its own */
+    redisContext *context; /* one for each lock */
     char name[64], owner[32], lease[24];
 } raw_lock;
 
@@ -189,7 +189,7 @@ static const contender contenders[] = {
 };
 static const contender *it;
 
-/* Each contender has keys of its own. */
+/* Open a lock; each contender has keys of its own. */
 static void *open_lock(const char *what, int number, int64_t lease_ms, bool renew) {
     char name[64];
 
@@ -199,7 +199,7 @@ static void *open_lock(const char *what, int number, int64_t lease_ms, bool rene
 
 /* ----------------------------------------------------------------- Tasks */
 
-enum { INSIDE, TURNS, LAST, CHANGES, VIOLATIONS, PAGE }; /* of run.py */
+enum { INSIDE, TURNS, LAST, CHANGES, VIOLATIONS, PAGE }; /* the layout of run.py */
 static volatile int64_t *page;
 
 typedef struct {
@@ -215,7 +215,7 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* What a holder does: nothing, but it notices company. No atomic operations, on purpose. */
+/* Do the work of a holder: nothing, but it notices company. No atomic operations, on purpose. */
 static void take_turn(int64_t me) {
     if (page[INSIDE] != 0)
         page[VIOLATIONS]++;
@@ -255,7 +255,7 @@ static void *wait_in_crowd(void *argument) {
 }
 
 static void run_crowd(int count, int first, int64_t begin, int64_t end) {
-    static void *locks[WAITERS_MAX]; /* connected, from crowd to crowd */
+    static void *locks[WAITERS_MAX]; /* connected, and kept for all crowds */
     static waiter crowd[WAITERS_MAX];
 
     if (count > WAITERS_MAX)

@@ -1,8 +1,8 @@
-"""The contenders in Python, for run.py, which has the protocol that all these programs speak.
+"""The contenders in Python, for run.py, which describes the protocol of these programs.
 
 field.py NAME HOST PORT[,PORT…] PAGE
 
-Several ports are independent masters, for those that know what to do with them.
+Several ports are independent masters, for the contenders that support them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import holdfast
 LEASE = 10
 
 
-# A contender makes locks with acquire() and release(). lock() gives one that is not renewed, and
-# renewed(), if it has that, one that is renewed.
+# A contender makes locks with acquire() and release(): lock() returns one that is not renewed, and
+# renewed(), if there is such a method, one that is renewed.
 
 
 class Holdfast:
-    """Ours."""
+    """Holdfast."""
 
     def __init__(self, host: str, port: int, *others: int) -> None:
         masters = ",".join(f"{host}:{each}" for each in (port, *others))
@@ -60,7 +60,8 @@ class PythonRedisLock:
         import redis_lock
 
         self._lock = redis_lock.Lock
-        # A renewing lock's thread ends if the pool has no connection left for it, which has 100.
+        # The thread of a renewing lock ends if the pool, which has 100, has no connection left for
+        # it.
         self._client = redis.StrictRedis(host, port, max_connections=2000)
 
     def lock(self, name: str):
@@ -84,7 +85,7 @@ class Pottery:
 
 
 class Nothing:
-    """Locks nothing: whoever measures must notice."""
+    """A lock that locks nothing: the measurement must notice."""
 
     def __init__(self, host: str, port: int) -> None:
         pass
@@ -109,7 +110,7 @@ CONTENDERS = {
 
 # ----------------------------------------------------------------------- Tasks
 
-INSIDE, TURNS, LAST, CHANGES, VIOLATIONS = range(5)  # of run.py
+INSIDE, TURNS, LAST, CHANGES, VIOLATIONS = range(5)  # the layout of run.py
 
 
 def take_turn(page: memoryview, me: int) -> None:
@@ -128,7 +129,7 @@ def take_turn(page: memoryview, me: int) -> None:
 
 
 class Waiter(threading.Thread):
-    """One of a crowd."""
+    """One waiter of a crowd."""
 
     def __init__(self, lock, page: memoryview, me: int, begin: int, end: int) -> None:
         super().__init__()
@@ -157,11 +158,11 @@ class Waiter(threading.Thread):
 
 
 class Tasks:
-    """What run.py asks for; each answer becomes a line of JSON."""
+    """The tasks of run.py; each answer becomes a line of JSON."""
 
     def __init__(self, contender, name: str, page: memoryview) -> None:
         self._contender, self._name, self._page = contender, name, page
-        self._crowd: list = []  # locks, connected, from crowd to crowd
+        self._crowd: list = []  # locks, connected, and kept for all crowds
         self._pairs = contender.lock(f"{name}:pairs:{os.getpid()}")
         self._handoff = contender.lock(f"{name}:handoff")
         self._held: list = []
@@ -207,7 +208,7 @@ class Tasks:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # run.py ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # run.py ends this process
     name, host, ports, path = sys.argv[1:]
     with open(path, "r+b") as file:
         page = memoryview(mmap.mmap(file.fileno(), 5 * struct.calcsize("q"))).cast("q")

@@ -1,12 +1,12 @@
-"""A lock on several independent masters: Holdfast's beside the Redlock libraries, on one master, on
+"""A lock on several independent masters: Holdfast beside the Redlock libraries, on one master, on
 three and on five, in rounds that take turns.
 
     bench/field/quorum.py [--rounds N] [--languages c,python,go,node] [--quick]
 
 Starts servers of its own for each. Prints tables for docs/performance.md, of medians:
 
-    a pair, beside Holdfast in C on one master; the requests that it takes of each master
-    16 that want one lock, half of them in each of two processes, and 2
+    a pair, beside Holdfast in C on one master; its requests to each master
+    16 waiters for one lock, half of them in each of two processes, and 2 waiters
     a pair while one of five masters hangs
 """
 
@@ -69,11 +69,11 @@ class Entrant:
         self.violations = 0
 
     def pairs(self, count: int) -> float:
-        """Return the microseconds of one."""
+        """Return the microseconds of one pair."""
         return self.pair[0].do("pairs", count)["ns"] / 1000
 
     def crowd(self, waiters: int, seconds: float) -> tuple[float, float]:
-        """Return how often another waiter got it in a second, and the longest wait in ms."""
+        """Return how often the lock changes its owner in a second, and the longest wait in ms."""
         self._page.clear()
         begin = time.monotonic_ns() + 100 * MS
         end = begin + int(seconds * 1e9)
@@ -89,7 +89,7 @@ class Entrant:
 
 
 def requests(ports: list[int]) -> int:
-    """Count the reads of all these servers: a request that comes in one piece is one of them."""
+    """Count the reads of all these servers: a request that arrives in one piece is one read."""
     return sum(
         redis.Redis("127.0.0.1", port).info("stats")["total_reads_processed"] for port in ports
     )
@@ -139,7 +139,7 @@ def main() -> None:
                 title, masters = entrant.of.title, len(entrant.ports)
                 before = requests(entrant.ports)
                 found["pair", title, masters].append(entrant.pairs(count))
-                seen = requests(entrant.ports) - before - masters  # and what asked for the number
+                seen = requests(entrant.ports) - before - masters  # and the requests for the number
                 found["requests", title, masters].append(seen / count / masters)
             for entrant in entrants:
                 title, masters = entrant.of.title, len(entrant.ports)

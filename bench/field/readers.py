@@ -18,7 +18,7 @@ from contenders import CONTENDERS, ROOT, Languages
 from run import Page, Program, Server
 
 OURS, THEIRS = "holdfast", "rlock"
-EACH = -1  # permits: a lock of its own for each thread
+EACH = -1  # permits: a separate lock for each thread
 CASES = {  # permits (0: no limit), threads
     "1 reader": (0, 1),
     "16 readers of a lock": (0, 16),

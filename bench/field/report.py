@@ -2,8 +2,8 @@
 
     report.py [--check] [FOLDER]
 
-Whatever a plot or a table says comes from results.json. --check writes nothing, and fails if the
-tables are not those of the results.
+All plots and tables depend on results.json alone. --check writes nothing, and fails if the tables
+are not those of the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LANGUAGES = {"c": "C", "python": "Python", "java": "Java", "go": "Go"}
 
 
 def of_crowd(each: dict, waiters: int | str, what: str) -> float:
-    """Return the rate a second of `what`, in the crowds of that size."""
+    """Return the rate a second of `what` in the crowds of that size."""
     rounds = each["crowds"].get(str(waiters), [])
     return sum(r[what] for r in rounds) / max(1e-9, sum(r["seconds"] for r in rounds))
 
@@ -33,12 +33,12 @@ def per_change(each: dict, waiters: int | str, what: str) -> float | None:
 
 
 def longest_ms(each: dict, waiters: int) -> float | None:
-    """The longest wait of any waiter; one that never got it waited all of its round."""
+    """Return the longest wait; a waiter that never got the lock waited for its whole round."""
     return max((max(r["longest_ms"]) for r in each["crowds"].get(str(waiters), [])), default=None)
 
 
 def shares(each: dict, waiters: int) -> list[float]:
-    """The turns of each waiter in each round, of an even share."""
+    """Return each waiter's turns in each round, relative to an even share."""
     found = []
     for r in each["crowds"].get(str(waiters), []):
         even = max(1, sum(r["turns"])) / len(r["turns"])
@@ -50,7 +50,7 @@ def shares(each: dict, waiters: int) -> list[float]:
 
 
 def number(value: float | None) -> str:
-    """Three digits that count."""
+    """Return the number with three significant digits."""
     if value is None:
         return "-"
     if value >= 100:
@@ -68,7 +68,7 @@ def table(head: list[str], rows: list[list[object]]) -> str:
 
 
 def tables(results: dict) -> str:
-    """All that depends on the results, as Markdown."""
+    """Return everything that depends on the results, as Markdown."""
     contenders, fair = results["contenders"], results["fair_crowd"]
     about = "; ".join(f"{name} {what}" for name, what in results["machine"].items())
     text = [
@@ -173,7 +173,7 @@ def tables(results: dict) -> str:
 
 
 def place(page: str, made: str) -> str:
-    """Put it between the marks."""
+    """Put the text between the marks."""
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
@@ -183,14 +183,14 @@ def place(page: str, made: str) -> str:
 
 # ----------------------------------------------------------------------- Plots
 
-# One colour for a language, and ours are the strong ones. White behind everything, so that a dark
+# A colour for each language; Holdfast's are the strong ones. A white background, so that a dark
 # page shows the same picture.
 OURS = {"c": "#0b5cad", "python": "#c77700", "java": "#a61b29"}
 THEIRS = {"c": "#7fa8d0", "python": "#dfb877", "java": "#d98d94", "go": "#7fb59a"}
 
 
 def start() -> None:
-    """Set up matplotlib to write the same bytes each time."""
+    """Set up matplotlib so that it writes the same bytes each time."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -228,7 +228,7 @@ def short(value: float, unit: str) -> str:
 
 
 def per_row(contenders: list[dict], width: float = 8.4):
-    """Give axes with a row for each contender, the first one on top."""
+    """Return axes with a row for each contender, the first one on top."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(width, 0.9 + 0.32 * len(contenders)))
@@ -253,7 +253,7 @@ def microseconds(value: float, _position: object = None) -> str:
 
 
 def plot_handoff(results: dict, to: Path) -> None:
-    """Each handoff a dot, their median a line."""
+    """Draw each handoff as a dot, and the median as a line."""
     found = [each for each in results["contenders"] if each["handoff_us"]]
     found.sort(key=lambda each: statistics.median(each["handoff_us"]))
     figure, axes = per_row(found)
@@ -277,7 +277,7 @@ def plot_handoff(results: dict, to: Path) -> None:
 
 
 def plot_changes(results: dict, to: Path) -> None:
-    """Owner changes a second over the number of waiters."""
+    """Draw owner changes a second over the number of waiters."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8.4, 5))
@@ -313,7 +313,7 @@ def plot_changes(results: dict, to: Path) -> None:
 
 
 def plot_fairness(results: dict, to: Path) -> None:
-    """Each waiter a dot: its turns, of an even share."""
+    """Draw each waiter as a dot: its turns, relative to an even share."""
     fair = results["fair_crowd"]
     found = [each for each in results["contenders"] if each["crowds"].get(str(fair))]
     figure, axes = per_row(found)
@@ -336,7 +336,7 @@ def plot_fairness(results: dict, to: Path) -> None:
 
 
 def plot_commands(results: dict, to: Path) -> None:
-    """What an owner change costs the server."""
+    """Draw the cost of an owner change for the server."""
     fair = results["fair_crowd"]
     found = [
         each for each in results["contenders"] if (per_change(each, fair, "commands") or 0) > 0
@@ -359,7 +359,7 @@ def plot_commands(results: dict, to: Path) -> None:
 
 
 def plot_held(results: dict, to: Path) -> None:
-    """What it costs to keep many locks."""
+    """Draw the cost of holding many locks."""
     found = [each for each in results["contenders"] if "held" in each]
     if not found:
         return
@@ -394,7 +394,7 @@ PLOTS = {
 
 
 def main() -> None:
-    """Read the results, and write or check."""
+    """Read the results, and write or check the output."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
     parser.add_argument("folder", type=Path, nargs="?", default=default)

@@ -1,20 +1,20 @@
-"""Holdfast beside the locks that others use, in rounds that take turns, on one private server.
+"""Holdfast beside other locks, in rounds that take turns, on one private server.
 
     run.py [--json FILE] [--quick] [--languages c,python,java,go]
 
-Two processes of each contender (contenders.py) are up all the time, and nothing is pinned. They
-read a task from a line of standard input, and answer with a line of JSON:
+Two processes of each contender (contenders.py) run all the time, and none is pinned. They read a
+task from a line of standard input, and answer with a line of JSON:
 
-    pairs N                    acquire and release N times; the ns of one
-    take, give                 the main thread acquires or releases; when, of CLOCK_MONOTONIC: after
-                               the one, and before the other
-    crowd N FIRST BEGIN END    N waiters, numbered from FIRST, from one time to the other: each
-                               acquires and releases at once; the turns and the longest wait of each
+    pairs N                    acquire and release N times; the ns of one pair
+    take, give                 acquire or release on the main thread; the time, of CLOCK_MONOTONIC:
+                               after the acquire, before the release
+    crowd N FIRST BEGIN END    N waiters, numbered from FIRST, between these times: each acquires
+                               and releases at once; the turns and the longest wait of each
     hold N LEASE_MS            (a process of its own) acquire N locks that are renewed
 
-A holder of a crowd's lock does nothing but count, on a page of memory that all of them share and
-without atomic operations: so two at once are noticed, and are a violation. A contender that locks
-nothing takes part, to show that they are.
+The holder of a crowd's lock only counts, on a page of memory that all of them share and without
+atomic operations: so two holders at once are noticed, and are a violation. A contender that locks
+nothing takes part, to show that violations are noticed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from contenders import CONTENDERS, NOTHING, Contender, Languages
 
 ROOT = Path(__file__).resolve().parents[2]
 WITH_REDIS = ROOT / "tests" / "with-redis"
-LEASE = 10  # seconds; of those that are held, HELD_LEASE
+LEASE = 10  # seconds; HELD_LEASE for locks that are kept
 HELD_LEASE = 6
 PATIENCE = 60  # seconds: no task takes longer
 MS = 1_000_000
@@ -52,25 +52,26 @@ MS = 1_000_000
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured."""
+    """The amount that is measured."""
 
     handoffs: int
-    pause: tuple[float, float]  # seconds that a lock is held while another waits for it
+    pause: tuple[float, float]  # seconds for which a lock is held while another process waits
     rounds: int
     pairs: int
     crowds: dict[int, float]  # waiters: seconds of a round
-    fair: int  # the crowd of which every waiter is looked at
+    fair: int  # the crowd whose waiters are compared one by one
     held: int
     held_seconds: float
 
 
-# The pause is as long as it is, and even, so that it ends anywhere in the sleep of one that polls.
+# The pause is long and evenly random, so that it ends anywhere in the sleep of a contender that
+# polls.
 FULL = Size(25, (0.05, 0.25), 2, 500, {2: 0.5, 8: 0.5, 32: 2.0, 128: 0.5}, 32, 10_000, 6.0)
 QUICK = Size(2, (0.01, 0.02), 1, 20, {2: 0.1, 8: 0.2}, 8, 100, 0.5)
 
 
 class FailedError(Exception):
-    """A contender did not do what it was to do; the others go on."""
+    """A contender failed at its task; the others go on."""
 
 
 class Page:
@@ -93,7 +94,7 @@ class Page:
 
 
 class Program:
-    """A process of a contender, which does a task when asked to."""
+    """A process of a contender, which runs tasks."""
 
     def __init__(self, of: Contender, command: list[str], log: Path) -> None:
         self._title = of.title
@@ -139,7 +140,7 @@ class Program:
 
 
 class Server:
-    """The one server that all of them use."""
+    """The server of all contenders."""
 
     def __init__(self) -> None:
         url = os.environ["HOLDFAST_TEST_URL"]
@@ -149,7 +150,8 @@ class Server:
         self.pid = int(os.environ["HOLDFAST_TEST_REDIS_PID"])
 
     def spent(self) -> dict[str, float]:
-        """What it has done so far. Commands that a script calls count, as the script does."""
+        """Return the server's work so far. Commands that a script calls count, as the script
+        does."""
         spent: dict[str, float] = {"cpu": cpu(self.pid)}
         stats = self.redis.info("commandstats")
         mine = ("cmdstat_info", "cmdstat_scan")
@@ -161,7 +163,7 @@ class Server:
         return spent
 
     def held(self) -> int:
-        """How many of all the keys are locks that are held."""
+        """Return how many of all keys are held locks."""
         keys = self.redis.scan_iter(match="*:held:*", count=1000)
         return sum(not key.endswith(b":hf1:f") for key in keys)
 
@@ -170,12 +172,13 @@ class Server:
 
 
 def cpu(pid: int) -> float:
-    """Seconds that a process has used of all cores, to the microsecond: its own Linux clock."""
+    """Return the seconds of all cores that a process has used, to the microsecond: Linux's clock of
+    it."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
 class Entrant:
-    """A contender with its two processes, and what was measured of it."""
+    """A contender with its two processes, and its results."""
 
     def __init__(self, of: Contender, command: list[str], server: Server, page: Page, to: Path):
         self.of, self._server, self._page = of, server, page
@@ -201,10 +204,10 @@ class Entrant:
     def violate(self, count: int) -> None:
         self.measured["violations"] += count
 
-    # ------------------------------------------------------------ What is measured
+    # ------------------------------------------------------------ Measurements
 
     def warm_up(self, size: Size) -> None:
-        """So that all are connected, and that Java has compiled what it will."""
+        """Let all processes connect, and Java compile its code."""
         self.pair = [self.start(), self.start()]
         for program in self.pair:
             program.do("pairs", 6 * size.pairs)
@@ -217,7 +220,7 @@ class Entrant:
         self.measured["pair_us"].append(self.pair[0].do("pairs", size.pairs)["ns"] / 1000)
 
     def handoff(self, number: int, size: Size) -> None:
-        """One process holds it, the other one comes to wait, the first one gives it back."""
+        """Hold the lock in one process, let the other wait for it, and release it."""
         one, other = self.pair if number % 2 else self.pair[::-1]
         one.do("take")
         other.ask("take")
@@ -230,7 +233,7 @@ class Entrant:
         self.measured["handoff_us"].append(took / 1000)
 
     def crowd(self, waiters: int, seconds: float) -> dict:
-        """Half of the waiters in each process."""
+        """Run half of the waiters in each process."""
         self._page.clear()
         begin = time.monotonic_ns() + 50 * MS + waiters * MS
         end = begin + int(seconds * 1e9)
@@ -257,7 +260,7 @@ class Entrant:
         found.append(self.crowd(waiters, size.crowds[waiters]))
 
     def hold(self, size: Size) -> None:
-        """Measure for some leases what renewing costs, when all of them are held."""
+        """Measure for some leases what renewing costs, when all locks are held."""
         if not self.of.held:
             return
         self.close()
@@ -284,13 +287,13 @@ class Entrant:
 
 
 class Field:
-    """All of them, in turn."""
+    """All contenders, in turn."""
 
     def __init__(self, entrants: list[Entrant]) -> None:
         self.entrants = entrants
 
     def each(self, what: str, *arguments: object) -> None:
-        """Let each do it that has not failed."""
+        """Call the method of each contender that has not failed."""
         for entrant in self.entrants:
             if entrant.failed is None:
                 try:
@@ -306,7 +309,7 @@ def say(text: str) -> None:
 
 
 def measure(field: Field, size: Size) -> None:
-    """Interleaved rounds of everything."""
+    """Measure everything, in interleaved rounds."""
     say("warming up")
     field.each("warm_up", size)
     say("pairs, and owner changes")
@@ -324,18 +327,18 @@ def measure(field: Field, size: Size) -> None:
 
 
 def idle(server: Server, seconds: float) -> float:
-    """Percent of a core that the server uses without clients."""
+    """Return the percentage of a core that the server uses without clients."""
     before, since = cpu(server.pid), time.monotonic()
     time.sleep(seconds)
     return round(100 * (cpu(server.pid) - before) / (time.monotonic() - since), 3)
 
 
 def watchful(nothing: Entrant) -> int:
-    """Violations of a lock that locks nothing."""
+    """Return the violations of a lock that locks nothing."""
     nothing.pair = [nothing.start(), nothing.start()]
     for program in nothing.pair:
-        program.do("pairs", 1)  # it is up
-    for _ in range(10):  # on a busy machine they may not meet at once
+        program.do("pairs", 1)  # until it is ready
+    for _ in range(10):  # on a busy machine the two may not meet at once
         if not nothing.measured["violations"]:
             nothing.crowd(8, 0.3)
     nothing.close()
@@ -343,7 +346,7 @@ def watchful(nothing: Entrant) -> int:
 
 
 def machine(server: Server, java: str) -> dict[str, str]:
-    """What it was measured on."""
+    """Describe the machine of the measurement."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.*)$", cpuinfo, re.MULTILINE)
     told = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
@@ -359,7 +362,7 @@ def machine(server: Server, java: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Read the arguments, measure, and write it down."""
+    """Read the arguments, measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev", help="of CMake")
     parser.add_argument("--java", default="java", help="the Java 17 (or newer) to run, of a JDK")
@@ -427,14 +430,14 @@ def main() -> None:
 
 
 def dump(results: dict) -> str:
-    """Write JSON with short lines: a list of numbers is on one."""
+    """Write JSON with short lines: a list of numbers is on one line."""
     text = json.dumps(results, indent=1)
     text = re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text)
     return text + "\n"
 
 
 def verdict(results: dict) -> int:
-    """Print the gist; 1 if something was wrong with us, or with the measurement."""
+    """Print the gist; return 1 if something was wrong with Holdfast, or with the measurement."""
     wrong = (
         [] if results["violations_of_nothing"] else ["a lock that locks nothing had no violation"]
     )

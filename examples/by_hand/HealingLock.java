@@ -3,7 +3,8 @@ import io.holdfast.HoldfastLock;
 import java.util.function.LongConsumer;
 import redis.clients.jedis.JedisPooled;
 
-/** SETNX, an expiry, and a heal for the crash between the two: the value says when the lock ends. */
+/** SETNX, then an expiry, and a way to heal a crash between the two: the value says when the lock
+ * ends. */
 final class HealingLock {
     private final JedisPooled jedis;
     private final String key;
@@ -22,7 +23,7 @@ final class HealingLock {
         }
         String end = jedis.get(key);
         if (end != null && Long.parseLong(end) < System.currentTimeMillis()) {
-            // Its holder died before expire(). Of all that find it so, the first GETSET wins.
+            // The holder died before expire(). Of all callers that see this, the first GETSET wins.
             return end.equals(jedis.getSet(key, end()));
         }
         return false;

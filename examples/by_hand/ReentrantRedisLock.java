@@ -5,7 +5,8 @@ import java.util.function.LongConsumer;
 import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.JedisPubSub;
 
-/** As Redisson does it: a hash with a counter for the thread, and a message when it is free. */
+/** The way of Redisson: a hash with a counter for the thread, and a message when the lock is free.
+ */
 final class ReentrantRedisLock {
     private static final String LOCK =
             """
@@ -57,7 +58,7 @@ final class ReentrantRedisLock {
     }
 
     void lock() throws InterruptedException {
-        synchronized (free) { // so that no message comes between the look and the wait
+        synchronized (free) { // so that no message is missed between the look and the wait
             Object left = tryLock();
             while (left != null) {
                 free.wait(Math.max(1, (Long) left));

@@ -1,4 +1,4 @@
-"""One makes a call that costs money; all others who want the same wait for its result."""
+"""The first caller makes a call that costs money; all other callers wait for its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SET NX with an expiry, and a Lua script that deletes one's own lock only."""
+"""SET NX with an expiry, and a Lua script that deletes the key only if the token matches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 /*
- * One leader among all that run this. It is told by the completion queue, in one thread:
+ * One leader among all processes that run this program. A single thread learns of the election from
+ * the completion queue:
  *
  *     leader redis://localhost scheduler
  *
@@ -15,15 +16,15 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-/* A leader that cannot renew its lease steps down MARGIN_MS before it ends. */
+/* A leader that cannot renew its lease steps down MARGIN_MS before the lease ends. */
 enum { LEASE_MS = 4000, MARGIN_MS = LEASE_MS / 4, AGAIN_MS = 500, CANDIDACY = 1, RELEASE = 2 };
 
-/* When it is elected, more of the lease is left than that margin. */
+/* The whole lease: at its election a leader has more time left than that margin. */
 static const hf_acquire_options whole = {.size = sizeof whole, .flags = HF_ACQUIRE_WHOLE};
 
 static hf_client *client;
 static hf_lock *lock;
-static hf_hold *hold; /* NULL: another leads */
+static hf_hold *hold; /* NULL: another process leads */
 static bool waits;    /* an acquire is under way */
 
 static void tell(const char *what) {
@@ -58,7 +59,7 @@ static void take(const hf_completion *next) {
         warnx("%s", next->error.message);
 }
 
-/* Until something must be done without being told; -1: nothing. */
+/* Return the ms until this program must act without a completion; -1: never. */
 static int patience(void) {
     if (hold == NULL)
         return waits ? -1 : AGAIN_MS;
@@ -69,7 +70,7 @@ static int patience(void) {
 int main(int argc, char **argv) {
     const char *url = argc > 1 ? argv[1] : "redis://localhost";
     const char *name = argc > 2 ? argv[2] : "scheduler";
-    static const char note[] = "leader election"; /* by which `holdfast ls` shows who leads */
+    static const char note[] = "leader election"; /* `holdfast ls` shows it beside the leader */
     hf_lock_options options = {.size = sizeof options,
                                .lease_ms = LEASE_MS,
                                .renew = HF_ON,
@@ -105,6 +106,6 @@ int main(int argc, char **argv) {
         hf_hold_close(hold);
     }
     hf_lock_close(lock);
-    hf_client_close(client); /* which ends the candidacy */
+    hf_client_close(client); /* ends the candidacy, too */
     return 0;
 }

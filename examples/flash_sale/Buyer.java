@@ -95,7 +95,7 @@ public final class Buyer {
             ask("SELECT", System.getenv("SHOP_DATABASE"));
         }
 
-        /** One command that answers a number, or "OK", or a number as text. */
+        /** Sends a command that returns a number, "OK", or a number as text. */
         long ask(String... words) throws IOException {
             var request = new ByteArrayOutputStream();
             request.writeBytes(("*" + words.length + "\r\n").getBytes(StandardCharsets.UTF_8));

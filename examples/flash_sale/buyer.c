@@ -113,7 +113,7 @@ int main(void) {
 
 /* ------------------------------------------- The shop's stock, over hiredis */
 
-/** One command that answers a number, or "OK", or a number as text. */
+/** Send a command that returns a number, "OK", or a number as text. */
 static int64_t ask(redisContext *shop, const char *format, ...) {
     va_list arguments;
     redisReply *reply;

@@ -1,7 +1,7 @@
-"""The flash sale's buyers in Python; run.py says what the sale is and starts them.
+"""The flash sale's Python buyers; run.py describes the sale and starts them.
 
-Every line on standard input is a buyer, "locked 17" or "unlocked 17", who gets a thread and
-tells in one line of JSON how it went.
+Every line on standard input is a buyer, "locked 17" or "unlocked 17", which gets a thread and
+prints its result as one line of JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORDER = os.environ["SHOP_ORDER"]
 
 
 def tell(**what: object) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
+    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that lines of threads do not mix
 
 
 def buy(lock: holdfast.Lock, number: int, locked: bool) -> None:
@@ -44,7 +44,7 @@ def give_up(failure: threading.ExceptHookArgs) -> None:
 
 
 def main() -> None:
-    threading.excepthook = give_up  # a sale that lacks a buyer is no sale
+    threading.excepthook = give_up  # a sale with a missing buyer proves nothing
     with holdfast.connect(os.environ["SHOP_URL"]) as client:
         lock = client.lock(os.environ["SHOP_LOCK"])
         tell(ready=True)

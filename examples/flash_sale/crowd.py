@@ -1,4 +1,4 @@
-"""The buyers: six processes in three languages, of which every buyer is a thread."""
+"""The buyers: six processes in three languages; each buyer is a thread."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ PATIENCE = 60.0  # seconds for the slowest step, on the slowest machine
 
 @dataclasses.dataclass(frozen=True)
 class Purchase:
-    """What one buyer tells afterwards."""
+    """The report of one buyer."""
 
     buyer: int
     language: str
-    order: int  # the how-manieth to read the stock
-    stock: int  # as this buyer saw it
+    order: int  # this buyer was the n-th to read the stock
+    stock: int  # as this buyer read it
     bought: bool
     fence: int
 
 
 class Crowd:
-    """The buyers' processes, and what they say."""
+    """The buyers' processes, and their messages."""
 
     def __init__(self) -> None:
         self._said: queue.Queue[dict | str] = queue.Queue()
@@ -51,7 +51,7 @@ class Crowd:
                     stdout=subprocess.PIPE,
                     text=True,
                     bufsize=1,
-                    start_new_session=True,  # Ctrl-C is the conductor's to handle
+                    start_new_session=True,  # run.py handles Ctrl-C
                 )
                 self._processes[language, index] = process
                 threading.Thread(target=self._listen, args=(language, process), daemon=True).start()
@@ -64,7 +64,7 @@ class Crowd:
         self._said.put(f"a {LANGUAGES[language]} process ended early, with status {process.wait()}")
 
     def hear(self, count: int, word: str) -> Iterator[dict]:
-        """Wait for `count` messages that contain `word`; what else is said is kept for later."""
+        """Wait for `count` messages that contain `word`; keep other messages for later."""
         while count > 0:
             while not self._heard[word]:
                 try:
@@ -78,12 +78,12 @@ class Crowd:
             yield self._heard[word].popleft()
 
     def send_in(self, buyer: int, language: str, mode: str) -> None:
-        """Let a buyer in, whom one of the language's processes plays."""
+        """Let a buyer in: a thread of one of the language's processes."""
         process = self._processes[language, buyer // len(LANGUAGES) % PROCESSES]
         process.stdin.write(f"{mode} {buyer}\n")
 
     def look(self) -> None:
-        """See that no process has ended."""
+        """Check that no process has ended."""
         for (language, _), process in self._processes.items():
             if process.poll() is not None:
                 sys.exit(f"flash sale: a {LANGUAGES[language]} process ended early")
@@ -100,7 +100,7 @@ class Crowd:
             process.wait()
 
     def purchases(self, buyers: int) -> Iterator[Purchase]:
-        """What the buyers got, as they tell it, but in the order in which they read the stock."""
+        """The buyers' reports, in the order in which the buyers read the stock."""
         early: dict[int, Purchase] = {}
         following = 1
         for message in self.hear(buyers, "order"):

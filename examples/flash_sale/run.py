@@ -1,11 +1,11 @@
 """A flash sale: 10 things in stock, 100 buyers at once, in C, Python and Java.
 
-Each buyer reads the stock, thinks for 3 ms and writes one less: two commands, so that nothing but
-the lock keeps two buyers apart. First they all queue for one lock and buy in their turn, then they
-buy again without it.
+Each buyer reads the stock, thinks for 3 ms and writes one less: two commands, so that only the lock
+keeps two buyers apart. First all buyers queue for one lock and buy in turn, then they buy again
+without the lock.
 
 This is the conductor. It starts a private redis-server and two processes of buyers per language
-(buyer.c, buyer.py, Buyer.java), sends the buyers in, and looks at who got what. It ends with
+(buyer.c, buyer.py, Buyer.java), sends the buyers in, and checks who bought what. It ends with
 status 0 only if the sale under the lock was in order.
 """
 
@@ -49,7 +49,7 @@ def fail(why: str) -> NoReturn:
 
 
 def die_with_parent() -> None:
-    """Even a killed conductor leaves no server behind."""
+    """End the server even if the conductor is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -60,7 +60,7 @@ def is_open(path: str) -> bool:
 
 @contextlib.contextmanager
 def private_redis() -> Iterator[str]:
-    """A server of our own on a unix socket, with nothing on disk."""
+    """Start a server of our own on a unix socket, with nothing on disk."""
     if shutil.which("redis-server") is None:
         fail("no redis-server found; install one or give --redis URL")
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
@@ -83,7 +83,7 @@ def private_redis() -> Iterator[str]:
 
 
 def shop_environment(url: str, prefix: str) -> dict[str, str]:
-    """What the buyers need to know, in their environment: a command line is public."""
+    """Return the buyers' settings, as an environment: a command line is public."""
     parts = urllib.parse.urlsplit(url)
     shop = {
         "SHOP_URL": url,
@@ -105,13 +105,13 @@ def shop_environment(url: str, prefix: str) -> dict[str, str]:
     return shop
 
 
-# -------------------------------------------------------------- The paper
+# ------------------------------------------------------------ The output
 
 HUES = {"c": 36, "python": 33, "java": 35, "good": 32, "bad": 31, "bold": 1, "dim": 2}
 
 
 class Paper:
-    """Plain text, with colour where a person is looking."""
+    """Plain text, in colour on a terminal."""
 
     def __init__(self) -> None:
         sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
@@ -151,13 +151,13 @@ class Paper:
 
 
 def line_up(buyers: int) -> list[str]:
-    """The languages of the buyers: among the first three, the next three, … is one of each."""
+    """Return the buyers' languages: each group of three has one buyer of each language."""
     threes = (random.sample(list(LANGUAGES), len(LANGUAGES)) for _ in range(buyers))
     return list(itertools.islice(itertools.chain.from_iterable(threes), buyers))
 
 
 class Sale:
-    """One sale: a stock, and the buyers that come for it."""
+    """One sale: a stock, and its buyers."""
 
     def __init__(self, shop: dict[str, str], crowd: Crowd, stock: int, buyers: int) -> None:
         self._shop = shop
@@ -175,7 +175,7 @@ class Sale:
         return self._counter.ask("GET", self._shop["SHOP_STOCK"])
 
     def queue(self, lock: holdfast.Lock) -> None:
-        """Have one buyer after the other queue for the lock."""
+        """Let the buyers queue for the lock, one after the other."""
         deadline = time.monotonic() + PATIENCE
         for buyer, language in enumerate(self.line, start=1):
             self._crowd.send_in(buyer, language, "locked")
@@ -186,11 +186,11 @@ class Sale:
                 time.sleep(0.001)
 
     def with_lock(self, lock: holdfast.Lock, paper: Paper) -> tuple[bool, dict]:
-        """Answers whether the sale was in order, and its figures."""
+        """Return whether the sale was in order, and its figures."""
         self.restock()
         told: list[Purchase] = []
 
-        # The lock is the door: it opens when every buyer stands in the queue.
+        # The lock is the door: it opens when every buyer is in the queue.
         with lock as door:
             self.queue(lock)
         for purchase in self._crowd.purchases(self.buyers):
@@ -237,7 +237,7 @@ class Sale:
         }
 
     def without_lock(self, paper: Paper) -> int:
-        """Answers how many were sold."""
+        """Return how many things were sold."""
         self.restock()
         for buyer, language in enumerate(self.line, start=1):
             self._crowd.send_in(buyer, language, "unlocked")
@@ -252,7 +252,8 @@ class Sale:
 
 
 def hold_sales(sale: Sale, lock: holdfast.Lock) -> tuple[bool, dict]:
-    """The sale with the lock and without, told to the reader; whether the first was in order."""
+    """Hold the sale with and without the lock, and describe both; return whether the first was in
+    order."""
     paper = Paper()
     began = time.monotonic()
     crowd = ", ".join(f"{sale.line.count(name)} in {title}" for name, title in LANGUAGES.items())
@@ -330,7 +331,7 @@ def leave_no_trace(shop: dict[str, str]) -> None:
 
 
 def stop(signal_number: int, _frame: object) -> NoReturn:
-    sys.exit(128 + signal_number)  # an exception, so that everything started is stopped
+    sys.exit(128 + signal_number)  # an exception, so that everything that was started is stopped
 
 
 def main() -> int:
@@ -364,6 +365,6 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BrokenPipeError:  # our reader has gone, as in `run.py | head`
+    except BrokenPipeError:  # the reader of the output has gone, as in `run.py | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)

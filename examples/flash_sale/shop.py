@@ -1,4 +1,5 @@
-"""A few lines of the Redis protocol: enough to keep a shop's stock, and no package to install."""
+"""A few lines of the Redis protocol: enough to keep a shop's stock, without a package to
+install."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Shop:
-    """One connection to the Redis that `SHOP_*` in the environment names."""
+    """A connection to the Redis that the `SHOP_*` variables name."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         if path := environment.get("SHOP_SOCKET"):
@@ -26,7 +27,7 @@ class Shop:
         self.ask("SELECT", environment["SHOP_DATABASE"])
 
     def ask(self, *words: object) -> int:
-        """Send one command that answers a number, or "OK", or a number as text."""
+        """Send a command that returns a number, "OK", or a number as text."""
         parts = [str(word).encode() for word in words]
         request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in parts)
         self._socket.sendall(request)

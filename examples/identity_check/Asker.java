@@ -16,11 +16,12 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 /**
- * The askers in Java; run.py says what they ask and starts them.
+ * The askers in Java; run.py describes the question and starts them.
  *
- * <p>A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once,
- * and the name of the call, which is also the vendor's idempotency key; each prints its answer as a
- * line of JSON. With "most" the vendor is called at most once, whoever dies: docs/guides/payment.md.
+ * <p>A line on standard input, "once 33 NAME" or "each 33 NAME", gives the way to ask, the number
+ * of callers, and the name of the call, which is also the vendor's idempotency key. Each caller
+ * prints its answer as a line of JSON. With "most" the vendor is called at most once, whichever
+ * process dies: docs/guides/payment.md.
  */
 public final class Asker {
     private static final Duration MINUTE = Duration.ofMinutes(1);
@@ -81,7 +82,7 @@ public final class Asker {
         System.out.println("{\"language\":\"java\"," + outcome + "}");
     }
 
-    /** The vendor refuses: an answer, too, which all others get. */
+    /** The vendor refuses: this is an answer as well, and all other callers get it. */
     public static final class Declined extends Exception {
         private static final long serialVersionUID = 1;
 

@@ -25,7 +25,7 @@
 static hf_lock *check_lock;
 static char how[8], name[MAX_NAME + 1];
 
-/* Return HF_ONCE_DONE, or HF_ONCE_FAILED if the vendor refuses: an answer, too. */
+/* Return HF_ONCE_DONE, or HF_ONCE_FAILED if the vendor refuses, which is an answer as well. */
 static int32_t ask_vendor(char *answer, size_t *length);
 
 static const char *setting(const char *variable) {
@@ -41,7 +41,7 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
-/* The error in the form that Python and Java keep; the vendor's text needs no escapes. */
+/* Put the error into the form that Python and Java store; the vendor's text needs no escapes. */
 static void keep_as_error(char *answer, size_t *length) {
     char text[MAX_ANSWER - 64];
 
@@ -50,7 +50,7 @@ static void keep_as_error(char *answer, size_t *length) {
         (size_t)sprintf(answer, "{\"type\":\"Declined\",\"message\":\"%s\",\"data\":null}", text);
 }
 
-/* Of HF_EDONE and HF_EFAILED. */
+/* Copy the result of a call that ended with HF_EDONE or HF_EFAILED. */
 static void copy_result(const hf_hold *hold, char *answer, size_t *length) {
     const void *result = hf_hold_result(hold, length);
 
@@ -59,14 +59,14 @@ static void copy_result(const hf_hold *hold, char *answer, size_t *length) {
     memcpy(answer, result, *length);
 }
 
-/* The first one asks the vendor, and all others get its answer. */
+/* Ask the vendor as the first caller, or get that caller's answer. */
 static const char *ask_once(const hf_acquire_options *options, char *answer, size_t *length) {
     hf_hold *hold;
     hf_status status;
     int32_t state = HF_ONCE_DONE;
     const char *outcome = "answer";
 
-    do { /* again, if the lock was lost before the call began */
+    do { /* again if the lock was lost before the call began */
         status = hf_once_begin(check_lock, MINUTE_MS, options, NULL, 0, &hold);
         if (status == HF_OK && options) {
             status = hf_once_mark(hold, HF_NEVER, NULL, 0);

@@ -1,8 +1,9 @@
-"""The askers in Python; run.py says what they ask and starts them.
+"""The askers in Python; run.py describes the question and starts them.
 
-A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once, and
-the name of the call, which is also the vendor's idempotency key; each tells its answer in a line of
-JSON. With "most" the vendor is called at most once, whoever dies: docs/guides/payment.md.
+A line on standard input, "once 33 NAME" or "each 33 NAME", gives the way to ask, the number of
+callers, and the name of the call, which is also the vendor's idempotency key. Each caller prints
+its answer as a line of JSON. With "most" the vendor is called at most once, whichever process dies:
+docs/guides/payment.md.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ IDENTITY = {field: os.environ[f"IDENTITY_{field.upper()}"] for field in ("name",
 
 
 def tell(**what: object) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
+    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that lines of threads do not mix
 
 
 class Declined(Exception):
-    """The vendor refuses: an answer, too, which all others get."""
+    """The vendor refuses: this is an answer as well, and all other callers get it."""
 
 
 def ask_vendor(name: str) -> dict[str, object]:

@@ -1,10 +1,10 @@
-"""An identity check: a vendor charges for every call, and 100 ask for the same identity at once.
+"""An identity check: a vendor charges for every call, and 100 callers ask for one identity at once.
 
-The askers are threads of three processes, in C, Python and Java (asker.c, asker.py, Asker.java).
+The callers are threads of three processes, in C, Python and Java (asker.c, asker.py, Asker.java).
 First they ask through once(), under a name made of the three fields; then each asks for itself.
 
-This starts a private redis-server, the vendor and the askers, and looks at what was charged. It
-ends with status 0 only if once() was one charge, and every caller had its answer.
+This starts a private redis-server, the vendor and the askers, and checks the charges. It ends with
+status 0 only if once() cost one charge, and every caller got the answer.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def fail(why: str) -> NoReturn:
 
 
 def name_of(identity: dict[str, str]) -> str:
-    """A name is public on the server: it has a digest of the fields, and not the fields."""
+    """Return a name with a digest of the fields: a name is public on the server, the fields are
+    not."""
     fields = json.dumps(identity, sort_keys=True).encode()
     return f"identity:{hashlib.sha256(fields).hexdigest()}"
 
 
 class Askers:
-    """The three processes, and what they say."""
+    """The three processes, and their messages."""
 
     def __init__(self, commands: dict[str, list[str]], environment: dict[str, str]) -> None:
         self._said: queue.Queue[dict[str, Any] | str] = queue.Queue()
@@ -79,7 +80,7 @@ class Askers:
             yield said
 
     def ask(self, how: str, askers: dict[str, int], name: str) -> list[dict[str, Any]]:
-        """Have them all ask at once; the answers."""
+        """Let all callers ask at once; return their answers."""
         for language, count in askers.items():
             stdin = self._processes[language].stdin
             assert stdin is not None
@@ -133,7 +134,7 @@ def main() -> int:
         }
         crowd = Askers(commands(arguments), environment)
         afterwards.callback(crowd.kill)
-        list(crowd.hear(len(askers)))  # they are ready
+        list(crowd.hear(len(askers)))  # until they are ready
 
         began = time.monotonic()
         answers = crowd.ask("once", askers, name_of(IDENTITY))

@@ -10,14 +10,14 @@ import json
 import threading
 import time
 
-SECONDS = 0.2  # what a check takes
+SECONDS = 0.2  # the time for a check
 
 
 class Vendor(http.server.ThreadingHTTPServer):
-    """Counts its charges."""
+    """An HTTP server that counts its charges."""
 
     daemon_threads = True
-    request_queue_size = 1024  # also for those who call without the lock
+    request_queue_size = 1024  # enough for callers without the lock
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Request)
@@ -46,4 +46,4 @@ class Request(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -18,14 +18,14 @@ import org.springframework.data.redis.connection.jedis.JedisConnectionFactory;
 import org.springframework.data.redis.core.StringRedisTemplate;
 import redis.clients.jedis.JedisPooled;
 
-/** For test_by_hand.py: what worker.py is, for the locks in Java. */
+/** For test_by_hand.py: the same as worker.py, for the locks in Java. */
 public final class Worker {
-    /** A lock by hand, or what replaces it, around some work. */
+    /** A lock by hand, or its replacement, around some work. */
     private interface Section {
         void work(LongConsumer work) throws Exception;
     }
 
-    /** Started when it is needed. */
+    /** Started on first use. */
     private static final class Spring {
         static final AnnotationConfigApplicationContext CONTEXT = spring();
     }
@@ -106,7 +106,7 @@ public final class Worker {
         }
     }
 
-    /** An application with the bean and what replaces it. */
+    /** Starts an application with the bean and its replacement. */
     private static AnnotationConfigApplicationContext spring() {
         AnnotationConfigApplicationContext spring = new AnnotationConfigApplicationContext();
         var server = new RedisStandaloneConfiguration(url.getHost(), url.getPort());

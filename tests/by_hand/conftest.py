@@ -1,4 +1,4 @@
-"""Two processes with locks in Python and two with those in Java, each behind a proxy."""
+"""Two processes with the locks in Python and two with those in Java, each behind a proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def until(true: Callable[[], object]) -> None:
 
 
 class Proxy:
-    """Counts the commands to the server, and stops at the one that it is told."""
+    """Counts the commands to the server, and stops at a given one."""
 
     def __init__(self, server: str) -> None:
         there = urlsplit(server)
@@ -48,7 +48,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
         self.commands = 0
-        self.asked = 0  # how often they name a lock of these tests
+        self.asked = 0  # number of commands that name a lock of these tests
         self.word: bytes | None = None
         self.found = threading.Event()
         self.on = threading.Event()
@@ -56,7 +56,7 @@ class Proxy:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def hold(self, word: bytes = b"") -> None:
-        """Let nothing on from the first command with this word until go()."""
+        """Let no command on, from the first with this word until go()."""
         self.on.clear()
         self.found.clear()
         self.word = word
@@ -66,8 +66,8 @@ class Proxy:
         self.on.set()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # closed already
-            self.listener.shutdown(socket.SHUT_RDWR)  # which ends accept()
+        with contextlib.suppress(OSError):  # already closed
+            self.listener.shutdown(socket.SHUT_RDWR)  # ends accept()
         self.listener.close()
 
     def accept(self) -> None:
@@ -97,7 +97,7 @@ class Proxy:
 
 
 class Worker:
-    """A process that does what worker.py says."""
+    """A process that follows commands as worker.py does."""
 
     def __init__(self, command: list[str | Path], server: str, **variables: str) -> None:
         self.proxy = Proxy(server)
@@ -175,7 +175,7 @@ def key() -> str:
 
 @pytest.fixture(scope="session")
 def java() -> list[str | Path]:
-    """Compile the locks in Java and their worker; the command that starts it."""
+    """Compile the locks in Java and their worker; return the command that starts it."""
     pom, listed, classes = BY_HAND / "pom.xml", BUILD / "by_hand.classpath", BUILD / "by_hand"
     if not listed.exists() or listed.stat().st_mtime < pom.stat().st_mtime:
         fetch = ["mvn", "-B", "-ntp", "-q", "-f", pom, "dependency:build-classpath"]
@@ -185,7 +185,7 @@ def java() -> list[str | Path]:
     path = f"{classes}:{jar}:{listed.read_text().strip()}"
     sources = [*sorted(BY_HAND.glob("*.java")), HERE / "Worker.java"]
     classes.mkdir(parents=True, exist_ok=True)
-    os.environ["CLASSPATH"] = path  # of javac, and of java
+    os.environ["CLASSPATH"] = path  # for javac and java
     compiler = ["javac", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-d", classes, *sources]
     compiled = subprocess.run(compiler, capture_output=True, text=True)
     if compiled.returncode != 0:
@@ -195,7 +195,8 @@ def java() -> list[str | Path]:
 
 
 class Workers:
-    """Two of each language, which stay for the next test unless this one leaves a thread inside."""
+    """Two processes of each language, which also serve the next test unless a thread is left
+    inside."""
 
     def __init__(self, url: str, request: pytest.FixtureRequest) -> None:
         self.url = url

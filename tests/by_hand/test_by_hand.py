@@ -1,4 +1,4 @@
-"""The faults of each lock that is written by hand, which its replacement has not got.
+"""The faults of each lock that is written by hand, which its replacement does not have.
 
 examples/by_hand/README.md has them in a table.
 """
@@ -18,13 +18,13 @@ import holdfast
 from conftest import BUILD, BY_HAND, Worker, Workers, until
 
 WAYS = ["healing", "token", "result", "thread", "reentrant"]
-LONG = 60_000  # ms, of a lease that does not end during a test
-pytestmark = pytest.mark.timeout(300)  # the first one has Maven fetch libraries
+LONG = 60_000  # ms: a lease that does not end during a test
+pytestmark = pytest.mark.timeout(300)  # for the first test Maven downloads libraries
 WRONG: dict[str, set[str]] = {}
 
 
 def wrong(*ways: str) -> Callable[[Callable[..., None]], Any]:
-    """Run a test for these ways to write a lock, by hand and replaced."""
+    """Run a test for these kinds of lock, by hand and replaced."""
 
     def mark(test: Callable[..., None]) -> Any:
         WRONG[test.__name__] = set(ways)
@@ -46,20 +46,20 @@ class Pair:
         self.way = way
         self.kind = way + kind
         self.key = key
-        # By hand it may be short, but EXPIRE takes whole seconds. What replaces it must renew it.
+        # By hand it may be short, but EXPIRE takes whole seconds. The replacement must renew it.
         self.short = 500 if kind else 1000 if way in ("healing", "result") else 300
 
     def enter(self, worker: Worker, lease: int = LONG) -> None:
         worker.tell("enter", self.kind, self.key, lease)
 
     def wait(self, client: holdfast.Client, worker: Worker, waiters: int = 1) -> None:
-        """Enter, and wait until all of them have asked and wait."""
+        """Let waiters enter, and wait until all have asked and wait."""
         before = worker.proxy.asked
         for _ in range(waiters):
             self.enter(worker)
         if not self.by_hand:
             until(lambda: client.lock(self.key).inspect().waiters == waiters)
-        elif self.way == "reentrant":  # they also subscribe, once
+        elif self.way == "reentrant":  # it also subscribes, once
             until(lambda: worker.proxy.asked == before + waiters + 1)
             until(lambda: self.raw.pubsub_numsub(self.key) == [(self.key.encode(), 2)])
         else:
@@ -79,7 +79,7 @@ def test_a_crash_between_setnx_and_expire(pair: Pair, raw: redis.Redis) -> None:
     a.proxy.hold(b"EXPIRE" if pair.by_hand else pair.key.encode())
     pair.enter(a, 1000)
     assert a.proxy.found.wait(20)
-    if not pair.by_hand:  # there is nothing between: kill it when the server has its request
+    if not pair.by_hand:  # there is nothing in between: kill it when the server has its request
         a.proxy.go()
         until(lambda: raw.pttl(pair.key) > 0)
     a.kill()
@@ -92,7 +92,7 @@ def test_a_crash_between_setnx_and_expire(pair: Pair, raw: redis.Redis) -> None:
     assert raw.ttl(pair.key) == -1
     before = b.proxy.asked
     pair.enter(b)
-    if pair.way == "healing":  # only the callers' clocks end it, now and ever after
+    if pair.way == "healing":  # only the callers' clocks end it, now and always
         assert b.hear() == "in"
         assert raw.ttl(pair.key) == -1
         assert b.ask("leave") == "out"
@@ -106,7 +106,7 @@ def test_a_crash_between_setnx_and_expire(pair: Pair, raw: redis.Redis) -> None:
 def test_a_caller_whose_clock_is_ahead(
     pair: Pair, client: holdfast.Client, raw: redis.Redis, tmp_path: Any
 ) -> None:
-    """It takes a lock that is held."""
+    """The caller takes a lock that is held."""
     hour = tmp_path / "hour"
     hour.write_bytes((3600).to_bytes(8, "little"))
     clock = {
@@ -120,7 +120,7 @@ def test_a_caller_whose_clock_is_ahead(
         assert pair.a.hear() == "in"
         if pair.by_hand:
             pair.enter(b)
-            assert b.hear() == "in"  # both
+            assert b.hear() == "in"  # both are inside
             assert pair.a.ask("leave") == "out"
         else:
             pair.wait(client, b)
@@ -134,14 +134,14 @@ def test_a_caller_whose_clock_is_ahead(
 def test_work_that_takes_longer_than_the_expiry(
     pair: Pair, client: holdfast.Client, raw: redis.Redis
 ) -> None:
-    """Another gets the lock; or makes the call, too, and has another result."""
+    """Another caller gets the lock, or makes the call as well and gets another result."""
     a, b = pair.a, pair.b
-    lease = pair.short if pair.by_hand else 4000  # of which 2700 may pass without a renewal
+    lease = pair.short if pair.by_hand else 4000  # 2700 ms of it may pass without a renewal
     pair.enter(a, lease)
     assert a.hear() == "in"
     if pair.by_hand:
         pair.enter(b)
-        assert b.hear() == "in"  # both
+        assert b.hear() == "in"  # both are inside
         for each, result in ((a, "1"), (b, "2")):
             said = each.ask("leave", result)
             assert pair.way != "result" or said == f"out {result}"
@@ -160,13 +160,13 @@ def test_work_that_takes_longer_than_the_expiry(
 
 
 def ends(pair: Pair, raw: redis.Redis) -> None:
-    """Wait for its lease: a healing lock that asks at just that moment can lock itself out."""
+    """Wait for the lease to end: a healing lock that asks at that moment can lock itself out."""
     until(lambda: not raw.exists(pair.key))
 
 
 @wrong("healing", "thread")
 def test_a_release_that_comes_late(pair: Pair, raw: redis.Redis) -> None:
-    """It releases the lock of another."""
+    """The late release releases the lock of another caller."""
     a, b = pair.a, pair.b
     pair.enter(a, pair.short)
     assert a.hear() == "in"
@@ -184,7 +184,7 @@ def test_a_release_that_comes_late(pair: Pair, raw: redis.Redis) -> None:
 
 @wrong("healing", "token", "thread", "reentrant")
 def test_a_holder_that_was_paused(pair: Pair, raw: redis.Redis) -> None:
-    """It writes after the next one: no fence."""
+    """The paused holder writes after the next one: there is no fence."""
     a, b = pair.a, pair.b
     pair.enter(a, pair.short)
     assert a.hear() == "in"
@@ -205,7 +205,7 @@ def test_a_holder_that_was_paused(pair: Pair, raw: redis.Redis) -> None:
 
 @wrong("healing", "token", "result", "thread", "reentrant")
 def test_waiters_that_all_ask(pair: Pair, client: holdfast.Client) -> None:
-    """Each asks all the while, or all ask at each release."""
+    """Each waiter polls, or all ask at each release."""
     a, b, waiters = pair.a, pair.b, 8
     pair.enter(a)
     assert a.hear() == "in"
@@ -219,7 +219,7 @@ def test_waiters_that_all_ask(pair: Pair, client: holdfast.Client) -> None:
         assert {b.hear() for _ in range(waiters)} == {"out x"}
     else:
         assert b.hear() == "in"
-        if pair.by_hand:  # one got it, and all have asked
+        if pair.by_hand:  # one got the lock, and all have asked
             until(lambda: b.proxy.asked >= asked + waiters)
         for _ in range(waiters - 1):
             assert sorted([b.ask("leave"), b.hear()]) == ["in", "out"]
@@ -230,12 +230,12 @@ def test_waiters_that_all_ask(pair: Pair, client: holdfast.Client) -> None:
 
 @wrong("healing", "token", "thread", "reentrant")
 def test_the_order_of_arrival(pair: Pair, client: holdfast.Client) -> None:
-    """One that comes later gets it first."""
+    """A later caller gets the lock first."""
     a, b = pair.a, pair.b
     pair.enter(a)
     assert a.hear() == "in"
     pair.wait(client, b)
-    b.proxy.hold()  # while b is on its way to ask again
+    b.proxy.hold()  # b is on its way to ask again
     if pair.by_hand and pair.way != "reentrant":
         assert b.proxy.found.wait(20)
     assert a.ask("leave") == "out"
@@ -256,7 +256,7 @@ def test_the_order_of_arrival(pair: Pair, client: holdfast.Client) -> None:
 
 @wrong("thread")
 def test_two_locks_of_one_thread(pair: Pair, raw: redis.Redis) -> None:
-    """The first one stays locked."""
+    """The first lock stays locked."""
     pair.a.tell("enter", pair.kind, f"{pair.key},{pair.key}:inner", LONG)
     assert pair.a.hear() == "in"
     assert pair.a.ask("leave") == "out"
@@ -266,7 +266,7 @@ def test_two_locks_of_one_thread(pair: Pair, raw: redis.Redis) -> None:
 
 @wrong("result")
 def test_a_call_that_fails(pair: Pair, client: holdfast.Client, raw: redis.Redis) -> None:
-    """All others wait until the expiry."""
+    """All other callers wait until the expiry."""
     a, b = pair.a, pair.b
     pair.enter(a)
     assert a.hear() == "in"
@@ -291,7 +291,7 @@ def test_a_crash_between_getset_and_expire(pair: Pair, raw: redis.Redis) -> None
     a.proxy.hold(b"EXPIRE" if pair.by_hand else pair.key.encode())
     a.tell("leave", "x")
     assert a.proxy.found.wait(20)
-    if not pair.by_hand:  # there is nothing between: kill it before it has the answer
+    if not pair.by_hand:  # there is nothing in between: kill it before it has the answer
         a.proxy.go()
         assert a.hear() == "out x"
     a.kill()

@@ -1,13 +1,13 @@
 """For test_by_hand.py: a process with the locks in Python, by hand and replaced.
 
-Its argument is the URL of the server. It works while it is told to on standard input:
+Its argument is the URL of the server. It follows commands on standard input:
 
 enter WAY KEY LEASE
-    A thread takes the lock, whose expiry or lease is that many ms, and says that it is in.
+    A thread takes the lock with an expiry or a lease of LEASE ms, and prints that it is in.
 write VALUE
-    The one that is inside writes it to the resource, with its fence, and says written or refused.
+    The thread inside writes VALUE to the resource, with its fence; prints written or refused.
 leave [RESULT], fail
-    The one that is inside leaves, or fails. It says that it is out, with the result of
+    The thread inside leaves, or fails. Prints that it is out, with the result of
     shared_result, or the name of an exception.
 """
 

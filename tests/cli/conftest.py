@@ -1,4 +1,4 @@
-"""The built program `holdfast`, and a real Redis from tests/with-redis for it."""
+"""The built program `holdfast`, and for it a real Redis from tests/with-redis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ PROGRAM = Path(os.environ.get("HOLDFAST_CLI", ROOT / "build/dev/cli/holdfast")).
 PATIENT = "?connect_timeout=20"  # the machine may stand still for seconds
 SERVER = "echo $HOLDFAST_TEST_URL $HOLDFAST_TEST_REDIS_PID; cat >/dev/null"
 
-# The programs inherit what nohup(1), or a shell that runs the tests in the background, ignores.
+# Programs inherit the signals that nohup(1), or a shell that runs the tests in the background,
+# ignores.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -36,7 +37,7 @@ class Server(NamedTuple):
 
 
 def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait for an event."""
+    """Wait until the condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
@@ -44,7 +45,7 @@ def until(condition: Callable[[], object], seconds: float = 20) -> None:
 
 
 def state(pid: int) -> str:
-    """The process's state, as in ps; empty: there is none."""
+    """Return the process's state, as in ps; empty: there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -56,7 +57,7 @@ def alive(pid: int) -> bool:
 
 
 def start_server() -> Iterator[Server]:
-    # It ends with its input, so also if this process is killed.
+    # It ends with its input, and so also when this process is killed.
     with subprocess.Popen(
         [ROOT / "tests/with-redis", "sh", "-c", SERVER],
         stdin=subprocess.PIPE,
@@ -77,7 +78,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def own_server() -> Iterator[Server]:
-    """For a test that stops it, or changes its settings."""
+    """Start a server for a test that stops it or changes its settings."""
     yield from start_server()
 
 
@@ -88,7 +89,7 @@ def name() -> str:
 
 @pytest.fixture
 def raw(server: Server) -> Iterator[redis.Redis]:
-    """Looks at the server without the library."""
+    """Return a client that looks at the server without the library."""
     with redis.Redis.from_url(server.url) as connection:
         yield connection
 
@@ -100,7 +101,7 @@ def client(server: Server) -> Iterator[holdfast.Client]:
 
 
 class Program:
-    """The program in a user's hands; what it still runs at the end of the test is ended."""
+    """The program as a user runs it; processes that still run at the end of the test are ended."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.folder = folder
@@ -108,7 +109,7 @@ class Program:
         self.started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
+        """Run the program to its end."""
         return subprocess.run(
             [PROGRAM, *map(str, arguments)],
             **{
@@ -124,7 +125,7 @@ class Program:
         )
 
     def start(self, *arguments: object, **options: object) -> subprocess.Popen[str]:
-        """Start it."""
+        """Start the program."""
         process = subprocess.Popen(
             [PROGRAM, *map(str, arguments)],
             **{
@@ -160,7 +161,7 @@ def answers(port: int) -> bool:
 def start_redis(
     folder: Path, *options: str, port: int | None = None
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A server on a free port, or again on that one."""
+    """Start a server on a free port, or again on the given port."""
     fixed = ["--bind", "127.0.0.1", "--save", ""]
     while True:
         at = port or random.randrange(18_000, 20_000)
@@ -176,7 +177,7 @@ def start_redis(
 
 @pytest.fixture
 def waiting(client: holdfast.Client) -> Iterator[Callable[..., None]]:
-    """Let an owner wait for a lock, until the end of the test."""
+    """Let an owner wait for a lock until the end of the test."""
     threads: list[tuple[Thread, holdfast.Lock]] = []
     waiters = 0
 

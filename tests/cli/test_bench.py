@@ -1,4 +1,4 @@
-"""`holdfast bench`: what it finds out about a server, and what it leaves there."""
+"""`holdfast bench`: its findings about a server, and the keys that it leaves there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measurements(lines: Lines) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def good(own_server: Server, cli: Program) -> Iterator[redis.Redis]:
-    """A server that is set up well, to which the program goes."""
+    """Return a server with good settings, and let the program use it."""
     cli.environment["HOLDFAST_URL"] = own_server.url + PATIENT
     with redis.Redis.from_url(own_server.url) as connection:
         connection.config_set("appendonly", "yes")
@@ -60,7 +60,7 @@ def assert_all_measured(measured: dict[str, dict[str, Any]]) -> None:
 
 
 def assert_soon_gone(raw: redis.Redis, prefix: bytes = b"holdfast-bench:") -> None:
-    """No lock is left, and soon nothing else but what is remembered of a handoff."""
+    """Check that no lock is left, and soon nothing but the memory of a handoff."""
     for key in raw.scan_iter():
         assert prefix in key
         assert key.endswith((b":hf1:f", b":hf1:d")), key
@@ -118,7 +118,7 @@ def plan_of(cli: Program, wish: str) -> dict[str, Any]:
 
 
 def test_a_plan_follows_from_what_was_measured(good: redis.Redis, cli: Program) -> None:
-    # Of ten waiters the load rounds to nothing.
+    # With ten waiters the load rounds to zero.
     plan = plan_of(cli, "locks=1000,hosts=200,rate=50,waiters=150,names=5000,lease=30s")
     assert (plan["locks"], plan["hosts"], plan["rate"]) == (1000, 200, 50)
     assert (plan["waiters"], plan["names"], plan["lease_ms"]) == (150, 5000, 30000)
@@ -126,14 +126,14 @@ def test_a_plan_follows_from_what_was_measured(good: redis.Redis, cli: Program) 
     assert plan["load_percent"] == pytest.approx(parts, abs=0.05)
     assert min(plan["acquire_percent"], plan["renew_percent"], plan["wait_percent"]) > 0
     assert plan["connections"] == 600
-    # 240 bytes for a lock, 180 for a name, 290 for a waiter, 20,000 for a connection
+    # 240 bytes for each lock, 180 for a name, 290 for a waiter, 20,000 for a connection
     assert plan["memory_bytes"] == plan["masters"] * 600 * 20000 + 240000 + 900000 + 43500
 
 
 def test_a_plan_for_a_million_locks_wants_a_cluster(good: redis.Redis, cli: Program) -> None:
     plan = plan_of(cli, "locks=100000000,hosts=1000,rate=0")
     assert plan["acquire_percent"] == plan["wait_percent"] == 0
-    assert plan["masters"] > 10  # a core renews some hundred thousand locks, lease 10 s
+    assert plan["masters"] > 10  # a core renews some hundred thousand locks with a lease of 10 s
     assert plan["masters"] == pytest.approx(plan["load_percent"] / 50, abs=1)
     done = cli("bench", "--plan", "locks=100000000,hosts=1000,rate=0", *BRIEF)
     assert "\nPlan: 100000000 locks held at once by 1000 hosts, 0 acquisitions" in done.stdout
@@ -251,7 +251,7 @@ def test_a_signal_that_the_caller_ignores_does_not_end_it(good: redis.Redis, cli
 def test_the_end_of_its_reader_ends_it_also_where_that_is_ignored(
     good: redis.Redis, cli: Program
 ) -> None:
-    """As `holdfast bench | head` in a unit of systemd. Python ignores SIGPIPE, too."""
+    """As with `holdfast bench | head` in a systemd unit. Python ignores SIGPIPE, too."""
     running = cli.start("bench", "--json", *BRIEF, restore_signals=False)
     assert running.stdout is not None
     assert running.stdout.readline() != ""
@@ -293,7 +293,7 @@ def test_nobody_there_is_said(cli: Program) -> None:
 
 
 def free_port() -> int:
-    """A port that leaves room for the bus of a cluster, 10000 above it."""
+    """Return a free port with room for a cluster's bus, 10000 above it."""
     while True:
         port = random.randrange(16_000, 18_000)
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
@@ -304,7 +304,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def servers(folder: Path, *commands: Callable[[int], list[str]]) -> Iterator[list[int]]:
-    """Start one for each command; they end with the block."""
+    """Start a server for each command; they end with the block."""
     ports = [free_port() for _ in commands]
     started = [
         subprocess.Popen(

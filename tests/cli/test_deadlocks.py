@@ -1,4 +1,4 @@
-"""holdfast deadlocks: real processes that wait for each other."""
+"""holdfast deadlocks: real processes that wait for one another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import holdfast
 from conftest import PATIENT, Program, Server, until
 
-# Holds the locks of the first argument, and when told to waits for the one of the second.
+# Holds the locks of the first argument, and on command waits for the one of the second.
 PROCESS = """
 import os, sys
 import holdfast
@@ -71,7 +71,7 @@ def owners(server: Server) -> Iterator[Owners]:
 
 
 class Processes:
-    """The same by processes."""
+    """Owners that are processes."""
 
     def __init__(self, cli: Program, client: holdfast.Client) -> None:
         self.cli = cli
@@ -117,7 +117,7 @@ def suppressed(call: Callable[[], object]) -> None:
 
 
 def look(cli: Program, name: str, *options: str) -> list[dict[str, list[dict[str, object]]]]:
-    """The cycles that it tells."""
+    """Return the cycles that the program prints."""
     done = cli("deadlocks", "--json", *options, f"{name}:*")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == (1 if found else 0), done.stderr
@@ -147,7 +147,7 @@ def test_a_deadlock_of_two_processes_and_the_command_that_ends_it(
     assert look(cli, name, "--waiting-longer", "1h") == []
     assert look(cli, name, "--held-longer", "1h") == []
     assert len(look(cli, name, "--waiting-longer", "1ms")) == 1
-    # As it is printed, into a shell.
+    # As printed, in a shell.
     (command,) = [line.strip() for line in done.stdout.splitlines() if f"break {a} " in line]
     program, *arguments = shlex.split(command)
     assert program == "holdfast"
@@ -165,7 +165,7 @@ def test_a_deadlock_of_three_and_those_who_only_wait_for_it(
         owners.hold(owner, lock)
     owners.wait("ann", b)
     owners.wait("ben", c)
-    owners.wait("dan", a)  # in no circle
+    owners.wait("dan", a)  # not in a cycle
     for number in range(3):
         owners.wait(f"of a crowd, {number}", a)
     assert look(cli, name) == []
@@ -227,7 +227,7 @@ def test_hostile_names_in_commands(cli: Program, owners: Owners, name: str) -> N
 
 
 def test_none_is_told_that_was_never_there(cli: Program, server: Server, name: str) -> None:
-    """Owners who take two locks in turn, in the same order: each look shows another moment."""
+    """Owners take two locks in turn, in the same order: each look sees another moment."""
     ended = Event()
 
     def work() -> None:

@@ -1,4 +1,5 @@
-"""The files of examples/deploy: each read by its own tool, and what they start, started."""
+"""The files of examples/deploy: each is read by its own tool, and the programs that they start are
+run."""
 
 from __future__ import annotations
 
@@ -49,14 +50,14 @@ def exec_start(unit: str) -> list[str]:
 
 
 def crontab() -> list[str]:
-    """Give what cron starts."""
+    """Return the line that cron runs."""
     line = re.findall(r"^0 3 \* \* \* (.*)$", DEPLOY.joinpath("cron/backup").read_text(), re.M)[0]
     return ["/bin/sh", "-c", line]
 
 
 @pytest.fixture
 def host(cli: Program, tmp_path: Path, raw: redis.Redis) -> Program:
-    """A host with the programs that the files name, in tmp_path."""
+    """Prepare a host in tmp_path, with the programs that the files name."""
     raw.delete("indexer", "backup")
     for name, text in (("indexer", INDEXER), ("backup", BACKUP)):
         tmp_path.joinpath(name).write_text(text)
@@ -135,7 +136,7 @@ def test_one_works_and_the_next_takes_over(
     assert time.monotonic() - since < 9, "it waited for the lease"
     third = standby()
     second.kill()
-    raw.pexpire("indexer", 1)  # the lease of 10 s is over
+    raw.pexpire("indexer", 1)  # the lease of 10 s has ended
     fences.append(int(line_of(third)))
     assert fences == sorted(set(fences))
     third.terminate()

@@ -38,8 +38,8 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("line", examples())
 def test_an_example_runs(line: str, cli: Program, raw: redis.Redis, tmp_path: Path) -> None:
-    raw.delete("backup", "report")  # which other examples keep for 23 hours
-    # A rate is no hold, and gives no fence.
+    raw.delete("backup", "report")  # other examples keep them for 23 hours
+    # A rate gives no hold, and no fence.
     fence = "${HOLDFAST_FENCE-0}" if "--rate" in line else "${HOLDFAST_FENCE:?}"
     for name in COMMANDS:
         command = tmp_path / name
@@ -62,7 +62,7 @@ def test_an_example_runs(line: str, cli: Program, raw: redis.Redis, tmp_path: Pa
     if " run " in line:
         assert (done.returncode, done.stderr) == (0, "")
         assert re.fullmatch(r"ran [\w-]+ \d+\n", done.stdout)
-    elif " bench" in line:  # its verdict on this server is not the example's matter
+    elif " bench" in line:  # its verdict on this server does not matter here
         assert done.returncode in (0, 1), done.stderr
     else:
         assert (done.returncode, done.stderr) == (0, "")

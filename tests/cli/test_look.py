@@ -91,7 +91,7 @@ def test_ls_lists_holders_and_waiters(
         assert (done.returncode, done.stderr) == (0, "")
         head, *lines = done.stdout.splitlines()
         assert head.split() == ["NAME", "STATE", "HELD", "ENDS", "WAIT", "FIRST", "HOLDER"]
-        one, two = lines  # by their names
+        one, two = lines  # sorted by name
         assert one.startswith(f"{name}:a")
         assert f"{socket.gethostname()}/{os.getpid()} thread" in one
         assert re.search(r":b +exclusive +\d+m?s +never +1 +\d+m?s +ben$", two)
@@ -171,7 +171,7 @@ def test_names_and_owners_never_reach_the_terminal_raw(
             )
             assert done.returncode == 0
             assert len(done.stdout.splitlines()) == len(names) + (options == ["ls"])
-            text = done.stdout.decode()  # it is UTF-8, whatever the names are
+            text = done.stdout.decode()  # UTF-8, whatever the names are
             seen = set(text) - {"\n"}
             assert all(each.isprintable() for each in seen), sorted(seen)
             if encoding == "C" or "--json" in options:
@@ -183,7 +183,7 @@ def test_names_and_owners_never_reach_the_terminal_raw(
     assert {raw_name(each) for each in found} == names
     owners = {raw_name(each["holders"][0], "owner") for each in found}  # type: ignore[index]
     assert owners == set(HOSTILE)
-    # Each can be named to the other commands.
+    # Each name can be given to the other commands.
     for each in names:
         done = cli("inspect", "--json", "--hex", each.hex())
         assert done.returncode == 0
@@ -193,7 +193,7 @@ def test_names_and_owners_never_reach_the_terminal_raw(
 
 
 class Terminal:
-    """The program on a terminal of 80 columns."""
+    """The program on a terminal with 80 columns."""
 
     def __init__(self, cli: Program, *arguments: str, columns: int = 80) -> None:
         self.fd, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""What all commands share."""
+"""The common parts of all commands."""
 
 import os
 import subprocess

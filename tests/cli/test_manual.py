@@ -1,4 +1,4 @@
-"""The manual and the completions: correct, whole, and loaded by the real shells."""
+"""The manual and the completions: correct, complete, and loaded by the real shells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = re.findall(r"^const cli_command cli_\w+ = \{\s*\"(\w+)\"", "\n".join(
 
 
 def options_of(cli: Program, command: str) -> set[str]:
-    """The long options that its help lists."""
+    """Return the long options that the command's help lists."""
     return set(re.findall(r"^ {2,}(?:-\w, )?(--[\w-]+)", cli(command, "--help").stdout, re.M))
 
 

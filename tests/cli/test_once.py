@@ -1,4 +1,4 @@
-"""holdfast once: what an operator sees of calls that are made once, and how he settles them."""
+"""holdfast once: an operator looks at calls that are made once, and settles them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def key_of(name: str) -> str:
 
 
 class Records:
-    """Writes records as docs/protocol.md has them, as a caller that died left them."""
+    """Writes records in the form of docs/protocol.md, as callers that died leave them."""
 
     def __init__(self, raw: redis.Redis) -> None:
         self.raw = raw
@@ -76,7 +76,7 @@ def test_ls_tells_the_states_apart_and_has_unknown_outcomes_first(
     record(f"{name}:old", "b", age=600, owner="till-2")
     with client.lock(f"{name}:run", lease=None) as hold:
         record(f"{name}:run", "b", fence=hold.fence)
-        with client.lock(f"{name}:lock"):  # has no record
+        with client.lock(f"{name}:lock"):  # it has no record
             listed = cli("once", "ls", f"{name}:*")
             assert (listed.returncode, listed.stderr) == (0, "")
             head, *lines = listed.stdout.splitlines()

@@ -56,7 +56,7 @@ def test_a_command_runs_under_a_lock_which_is_seen_and_broken(cli: Program, name
 def test_each_master_is_shown(cli: Program, places: str) -> None:
     url = f"redis+quorum://{places}?quarantine=0"
     shown = cli("members")
-    assert shown.returncode == 1, shown  # they keep nothing over a restart
+    assert shown.returncode == 1, shown  # the masters keep no data over a restart
     assert all(place in shown.stdout.splitlines() for place in places.split(","))
     assert shown.stdout.count("no append-only file, and quarantine=0") == MASTERS
     objects = [json.loads(line) for line in cli("members", "--json", url).stdout.splitlines()]
@@ -81,7 +81,7 @@ def test_each_master_is_shown(cli: Program, places: str) -> None:
 
 def test_a_master_is_replaced_step_by_step(tmp_path: Path, name: str) -> None:
     def write(*names: str) -> None:
-        """Writes on each of them what `members` says."""
+        """Write to each master what `members` says."""
         commands = set(re.findall(r'SET (\S+) "([^"]+)"$', program(*names)("members").stdout, re.M))
         assert len(commands) == 1
         for place in names:

@@ -59,7 +59,7 @@ def test_arguments_and_streams_are_the_commands(cli: Program, name: str) -> None
         "run", name, "--", "sh", "-c", show, "sh", "-n", "", "a b", "--", stdin=None, input="in"
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "-n||a b|--|in", "oops\n")
-    assert cli("run", name, "echo", "-w", "5").stdout == "-w 5\n"  # without --, too
+    assert cli("run", name, "echo", "-w", "5").stdout == "-w 5\n"  # also without --
 
 
 def test_the_command_knows_its_lock(cli: Program, name: str, client: holdfast.Client) -> None:
@@ -70,7 +70,7 @@ def test_the_command_knows_its_lock(cli: Program, name: str, client: holdfast.Cl
     info = client.lock(name).inspect()
     assert told == [name, str(info.owner), str(info.fence)]
     assert f"/{process.pid}:" in told[1]
-    assert ended(process)[0] == 1  # read found the end
+    assert ended(process)[0] == 1  # read met the end of its input
     assert not client.lock(name).locked()
     fences = [int(cli("run", name, "-c", "echo $HOLDFAST_FENCE").stdout) for _ in range(3)]
     assert sorted(set(fences)) == fences
@@ -79,12 +79,12 @@ def test_the_command_knows_its_lock(cli: Program, name: str, client: holdfast.Cl
 
 def test_the_command_starts_as_from_a_shell(cli: Program, name: str) -> None:
     fds = cli("run", name, "--", "sh", "-c", "ls /proc/self/fd").stdout.split()
-    assert len(fds) == 4  # and the folder that ls reads
+    assert len(fds) == 4  # and the folder that ls opens
     status = cli("run", name, "--", "cat", "/proc/self/status").stdout
     for field in ("SigBlk", "SigIgn"):
         line = next(line for line in status.splitlines() if line.startswith(field))
         assert int(line.split()[1], 16) == 0, line
-    # But what we were told to ignore it ignores: nohup(1).
+    # It ignores what holdfast was started to ignore: nohup(1).
     ignores = 'trap "" HUP; exec "$0" run "$1" -- cat /proc/self/status'
     status = subprocess.run(
         ["sh", "-c", ignores, PROGRAM, name], env=cli.environment, capture_output=True, text=True
@@ -226,7 +226,7 @@ def test_so_many_commands_begin_as_the_rate_allows(
 ) -> None:
     hourly = ("run", "--rate", "2/1h", name)
     one = cli.start(*hourly, "--", "sh", "-c", "echo $$; read line", stdin=subprocess.PIPE)
-    assert int(line_of(one)) == one.pid  # it became the command
+    assert int(line_of(one)) == one.pid  # holdfast became the command
     assert client.gate(name, 2, 3600).try_enter()
     busy = cli("run", "-n", "--rate", "2/1h", name, "true")
     assert (busy.returncode, busy.stderr) == (1, "")
@@ -266,7 +266,7 @@ def test_a_pass_that_was_waited_for_lasts_for_its_whole_time(
         until(lambda: lock.inspect().waiters == 1)
     assert waits.communicate(timeout=50)[0] == "in\n"
     info = lock.inspect()
-    if info.held:  # or this machine was too slow
+    if info.held:  # or the machine was too slow
         assert info.held_for + (info.remaining or 0) >= 3.99
 
 
@@ -281,7 +281,7 @@ def test_a_command_waits_for_its_turn(cli: Program, name: str, client: holdfast.
 
 def test_a_string_is_for_the_shell(cli: Program, name: str) -> None:
     assert cli("run", "-c", "echo $0; exit 3", name).stdout == "/bin/sh\n"
-    assert cli("run", name, "-c", "exit 3").returncode == 3  # as flock takes it
+    assert cli("run", name, "-c", "exit 3").returncode == 3  # flock takes it this way, too
     cli.environment["SHELL"] = "/bin/bash"
     assert cli("run", name, "--command", "echo $0").stdout == "/bin/bash\n"
     assert cli("run", name, "--shell", "-c", "echo $0").stdout == "/bin/sh\n"
@@ -300,7 +300,7 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
     out = cli(
         "run", name, "-c", f"echo $HOLDFAST_FENCE; {same}; exec {PROGRAM} run -n {name} -- true"
     )
-    assert out.returncode == 1  # the inner release has not released the outer hold
+    assert out.returncode == 1  # the inner release did not release the outer hold
     assert len(set(out.stdout.split())) == 1
     assert not client.lock(name).locked()
 
@@ -413,7 +413,7 @@ def test_an_outage_is_never_told_as_a_lock_that_others_hold(
 
 @contextlib.contextmanager
 def way_to(server: Server) -> Iterator[tuple[str, threading.Event]]:
-    """A way to the server, on which requests wait while the event is clear."""
+    """Return a way to the server on which requests wait while the event is clear."""
     opened = threading.Event()
     opened.set()
     to = urlsplit(server.url)
@@ -424,7 +424,7 @@ def way_to(server: Server) -> Iterator[tuple[str, threading.Event]]:
                 if waits:
                     opened.wait()
                 target.sendall(some)
-        with contextlib.suppress(OSError):  # after a reset, too: the other end waits for it
+        with contextlib.suppress(OSError):  # also after a reset: the other end waits for it
             target.shutdown(socket.SHUT_WR)
 
     def talk(here: socket.socket) -> None:
@@ -460,7 +460,7 @@ def test_a_lock_that_is_lost_before_the_command_begins_is_acquired_again(
         lock.acquire()
         process = cli.start("run", "--url", url, name, "--", "echo", "ran")
         until(lambda: lock.inspect().waiters == 1)
-        opened.clear()  # what is granted by a message now is confirmed later
+        opened.clear()  # a grant by message is now confirmed later
         lock.release()
         assert raw.delete(name) == 1
         opened.set()
@@ -521,7 +521,7 @@ def test_a_signal_ends_the_wait_and_nothing_runs(
 def start_ignoring(
     number: signal.Signals, cli: Program, *arguments: object
 ) -> subprocess.Popen[str]:
-    """Start it as nohup(1) does, or the & of a script."""
+    """Start the program as nohup(1) does, or the & of a script."""
     before = signal.signal(number, signal.SIG_IGN)
     try:
         return cli.start(*arguments)
@@ -568,7 +568,7 @@ def test_a_signal_that_races_the_grant_leaves_no_lock_behind(
 
 
 def renewed(raw: redis.Redis, name: str) -> None:
-    """Wait until what is left of the lock's lease becomes more."""
+    """Wait until the lock's lease is extended."""
     least = raw.pttl(name)
     assert least > 0
 
@@ -614,7 +614,8 @@ def test_the_lock_is_renewed_until_the_command_ends(
 def test_a_command_that_the_guard_killed_has_lost_its_lock(
     cli: Program, name: str, raw: redis.Redis
 ) -> None:
-    """Although a renewal came after the guard's last order, which ends before that lease."""
+    """A renewal arrived after the guard's last order, whose deadline is before the end of that
+    lease."""
     command = ("run", "--lease", "4s", "-k", "100ms", name, "-c", "echo $$; exec sleep 60")
     process = cli.start(*command)
     child = int(line_of(process))
@@ -672,7 +673,7 @@ def test_what_is_left_of_a_group_has_its_time_too(
 def test_the_command_is_dead_before_the_lease_ends(
     cli: Program, name: str, own_server: Server
 ) -> None:
-    """A server that does not answer still counts the lease of the last renewal."""
+    """The lease of the last renewal still counts when the server does not answer."""
 
     process = cli.start("run", "--url", own_server.url, "--lease", "4s", name, "-c", STUBBORN)
     child = int(line_of(process))
@@ -680,7 +681,7 @@ def test_the_command_is_dead_before_the_lease_ends(
     stopped = time.monotonic()
     try:
         until(lambda: not alive(child))
-        # It is killed 100 ms before the end, and a machine may stand still for longer.
+        # It is killed 100 ms before the end, and the machine may stand still for longer.
         assert time.monotonic() - stopped < 30
     finally:
         os.kill(own_server.pid, signal.SIGCONT)
@@ -771,7 +772,7 @@ def test_a_command_does_not_outlive_a_killed_holdfast(
     until(lambda: not any(alive(pid) for pid in family))
     _, _, err = ended(process)
     assert "ended before its command" in err
-    assert client.lock(name).locked()  # until its lease ends
+    assert client.lock(name).locked()  # until the lease ends
 
 
 def guard_of(process: subprocess.Popen[str], command: int) -> int:
@@ -790,7 +791,7 @@ def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, na
 
 
 def test_the_guard_stays_if_all_processes_get_a_signal(cli: Program, name: str) -> None:
-    """As systemd sends SIGTERM to each process of a unit."""
+    """systemd sends SIGTERM to each process of a unit."""
     stays = "trap '' TERM; echo $$; exec sleep 1000"
     process = cli.start("run", "--lease", "4s", name, "-c", stays)
     command = int(line_of(process))
@@ -810,7 +811,7 @@ def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
     process = cli.start("run", "--lease", "1s", name, "-c", FAMILY)
     family = [int(pid) for pid in line_of(process).split()]
     process.send_signal(signal.SIGSTOP)
-    with client.lock(name).hold(timeout=20):  # the guard killed it as the lease ended
+    with client.lock(name).hold(timeout=20):  # the guard killed it when the lease ended
         until(lambda: not any(alive(pid) for pid in family))
     process.send_signal(signal.SIGCONT)
     status, _, err = ended(process)
@@ -842,7 +843,7 @@ def test_the_guard_leaves_what_a_command_has_left_behind(
 def test_a_killed_holdfast_leaves_what_on_lost_says(
     cli: Program, name: str, mode: str, gets: str
 ) -> None:
-    # More than one process may see that holdfast is dead, and send the signal.
+    # More than one process may notice that holdfast is dead, and send the signal.
     once = "trap 'trap \"\" TERM; echo term; exit' TERM"
     waits = f"{once}; echo; for i in $(seq 50); do sleep 0.02; done"
     process = cli.start("run", "--on-lost", mode, name, "-c", waits)
@@ -879,7 +880,7 @@ def test_once_in_a_period_the_others_have_nothing_to_do(
 ) -> None:
     once = ("run", "--once-per", "1h", name, "--", "sh", "-c", "echo ran; exit ${STATUS:-0}")
     cli.environment["STATUS"] = "3"
-    assert cli(*once).returncode == 3  # it failed, and the next has its turn
+    assert cli(*once).returncode == 3  # it failed, and the next caller has the turn
     cli.environment["STATUS"] = "0"
     first = cli(*once)
     assert (first.returncode, first.stdout, first.stderr) == (0, "ran\n", "")
@@ -891,14 +892,14 @@ def test_once_in_a_period_the_others_have_nothing_to_do(
     )
     assert cli("run", "-q", "-w", "0.05", *once[1:]).stderr == ""
     assert cli("run", "-E", "9", *once[1:]).returncode == 9
-    # Nor does the same owner get it.
+    # The same owner does not get it, either.
     assert cli("run", "--owner", "ann", *once[1:]).stdout == ""
 
 
 def test_a_period_is_over(cli: Program, name: str) -> None:
     once = ("run", "-w", "20", "--once-per", "200ms", name, "--", "echo", "ran")
     assert [cli(*once).stdout for _ in range(3)] == ["ran\n"] * 3
-    # One that takes longer than its period is released.
+    # A run that is longer than its period is released.
     assert cli("run", "--once-per", "10ms", name + "2", "--", "sleep", "0.1").returncode == 0
     assert cli("run", "-n", name + "2", "--", "true").returncode == 0
 
@@ -955,7 +956,7 @@ def test_that_it_ran_is_told_to_a_server_that_is_late(
 def test_many_that_are_killed_at_random_never_work_at_once(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
-    """Kernel locks that end with their processes tell whether two are inside."""
+    """Kernel locks, which end with their processes, show whether two are inside."""
     work = (
         "exec 9>inside; flock -n 9 || echo two >>wrong; echo $HOLDFAST_FENCE >>fences;"
         " sleep 0.0$((HOLDFAST_FENCE % 5)); flock -u 9"
@@ -967,7 +968,7 @@ def test_many_that_are_killed_at_random_never_work_at_once(
             signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
             victim.send_signal(signals[number // 3 % 3])
     for number, one in enumerate(crowd):
-        if number % 9 != 6:  # that one is stopped
+        if number % 9 != 6:  # that process is stopped
             one.communicate(timeout=50)
             assert number % 3 == 0 or one.returncode == 0
     assert not (cli.folder / "wrong").exists()

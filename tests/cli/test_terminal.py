@@ -17,7 +17,7 @@ from conftest import PROGRAM, Program
 
 
 class Terminal:
-    """bash -i in a terminal of its own."""
+    """bash -i on a terminal of its own."""
 
     def __init__(self, program: Program) -> None:
         self.pid, self.fd = pty.fork()
@@ -35,8 +35,9 @@ class Terminal:
     def press(self, key: str, shows: str = r"\$ $") -> None:
         """Press a key that brings the shell back, until it does.
 
-        What is typed before the shell shows that gets lost; and a signal that comes while `sh -c`
-        starts its next command may be, without holdfast too.
+        Keys pressed before the shell shows its prompt are lost; so may be a signal that arrives
+        while
+        `sh -c` starts its next command, with or without holdfast.
         """
         for _ in range(20):
             self.type(key, end="")
@@ -46,7 +47,7 @@ class Terminal:
         raise AssertionError(f"the shell did not come back: {self.seen!r}")
 
     def expect(self, pattern: str, seconds: float = 20) -> re.Match[str]:
-        """Wait until it shows that, and go on behind it."""
+        """Wait until the terminal shows the pattern, and continue after it."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < end, f"no {pattern!r} in {self.seen!r}"
@@ -86,11 +87,11 @@ def test_an_interactive_shell_runs_under_a_lock(
     terminal: Terminal, name: str, client: holdfast.Client
 ) -> None:
     terminal.type(f"holdfast run {name} -- bash --norc --noprofile -i")
-    # By one command that has the terminal: bash may not end what a key meets as it starts.
+    # One command that has the terminal: bash may not end a command that gets a key while it starts.
     terminal.type("""sh -c 'echo fence""=$HOLDFAST_FENCE; exec sleep 60'""")
     fence = int(terminal.expect(r"fence=(\d+)")[1])
     assert client.lock(name).inspect().fence == fence
-    terminal.press("\x03")  # for the inner shell's command
+    terminal.press("\x03")  # for the command of the inner shell
     terminal.type("echo st''atus $?; exit 7")
     terminal.expect(r"(?s)status 130.*\$ $")
     terminal.type("echo out''er $?")
@@ -99,7 +100,7 @@ def test_an_interactive_shell_runs_under_a_lock(
 
 
 def begin(terminal: Terminal, name: str, command: str) -> None:
-    """Start a command of one process, which does not fork under a key that stops it."""
+    """Start a command of one process, which does not fork while a key may stop it."""
     terminal.type(f"holdfast run --lease 60s {name} -- sh -c 'echo i''n; exec {command}'")
     terminal.expect("in\r")
     if command == "cat":

@@ -34,7 +34,7 @@ PROMPT = r"^\$\s*\Z"
 
 
 class Tmux:
-    """bash in a terminal of its own, whose screen can be read."""
+    """bash on a terminal of its own, whose screen the test can read."""
 
     def __init__(self, program: Program, columns: int = 80, rows: int = 24) -> None:
         self.name = f"holdfast-{uuid.uuid4()}"
@@ -42,7 +42,7 @@ class Tmux:
         shell = "exec bash --norc --noprofile -i"
         self.run("-u", "-f", "/dev/null", "new-session", "-d", "-s", "top", shell)
         self.run("set", "-g", "default-terminal", "screen")
-        # It has no parent: it ends with this process also if that is killed.
+        # It has no parent: it also ends when this process is killed.
         both_live = f"kill -0 {os.getpid()} && kill -0 $PPID"
         end = f"while {both_live}; do sleep 1; done; tmux -L {self.name} kill-server"
         self.run("run-shell", "-b", f"({end}) 2>/dev/null")
@@ -74,7 +74,7 @@ class Tmux:
         return self.run("capture-pane", "-p", *options)
 
     def until(self, wanted: str | Callable[[str], object], seconds: float = 30) -> str:
-        """Wait until the screen has that pattern, or is so; the screen then."""
+        """Wait until the screen matches the pattern or the condition; return the screen."""
         end = time.monotonic() + seconds
         while True:
             screen = self.screen()
@@ -84,12 +84,12 @@ class Tmux:
             time.sleep(0.02)
 
     def started(self) -> list[int]:
-        """The shell, and what it runs."""
+        """Return the shell and the processes that it runs."""
         shell = int(self.run("list-panes", "-F", "#{pane_pid}"))
         return [shell, *map(int, Path(f"/proc/{shell}/task/{shell}/children").read_text().split())]
 
     def close(self) -> None:
-        """End it, with all that runs in it, which must end because of that."""
+        """End the shell; all that runs in it must end with it."""
         started = self.started()
         self.run("kill-server")
         try:
@@ -100,7 +100,7 @@ class Tmux:
 
 
 def listed(screen: str) -> list[str]:
-    """The first word of each line of the list."""
+    """Return the first word of each line of the list."""
     lines = screen.splitlines()
     heads = [i for i, line in enumerate(lines) if line.startswith("NAME ")]
     return [line.split()[0] for line in lines[heads[0] + 1 : -1] if line.strip()] if heads else []
@@ -115,7 +115,7 @@ def tmux(cli: Program) -> Iterator[Tmux]:
 
 @pytest.fixture
 def short() -> str:
-    """A name that fits a column."""
+    """Return a name that fits into a column."""
     return uuid.uuid4().hex[:8]
 
 
@@ -387,7 +387,7 @@ def test_the_terminal_is_given_back(tmux: Tmux, cli: Program, end: str) -> None:
 
 @contextlib.contextmanager
 def on_pty(cli: Program, name: str) -> Iterator[tuple[int, int]]:
-    """Run it alone on a terminal, and give its process and our end."""
+    """Run the program alone on a terminal; yield its process and the test's end of the terminal."""
     pid, fd = pty.fork()
     if pid == 0:
         environment = {**cli.environment, "TERM": "screen"}
@@ -418,7 +418,7 @@ def test_it_ends_when_its_terminal_goes(cli: Program, short: str) -> None:
 def test_a_signal_ends_it_while_the_terminal_takes_no_output(cli: Program, short: str) -> None:
     with on_pty(cli, short) as (pid, fd):
         os.write(fd, b"\x13")  # Ctrl-S
-        while select.select([fd], [], [], 1)[0]:  # its clock goes no more
+        while select.select([fd], [], [], 1)[0]:  # until its clock stands still
             os.read(fd, 65536)
         os.kill(pid, signal.SIGTERM)
         assert ending_of(pid) == 143
@@ -455,7 +455,7 @@ def test_colors_respect_no_color(
         waiting(f"{short}2", "ben")
         for setting, wanted in (("", True), ("NO_COLOR=1 ", False)):
             tmux.type(f"{setting}holdfast top -o name '{short}*'")
-            tmux.until(rf"^{short}2 +exclusive .* 1 ")  # which warns of the waiter
+            tmux.until(rf"^{short}2 +exclusive .* 1 ")  # with a warning about the waiter
             if wanted:
                 tmux.until(lambda _: colored())
             else:
@@ -583,7 +583,7 @@ def test_what_is_on_the_screen_stays_live_during_a_slow_walk(
             tmux.type("holdfast top -d 0.2 --rate 200 -o held")
             tmux.until(f"^{short} +exclusive")
             many = raw.pipeline()
-            for i in range(3000):  # one walk over these takes 15 s
+            for i in range(3000):  # a walk over these takes 15 s
                 many.hset(f"{short}:{i}", "8743c9c0-0795-4907-87fd-6c719a6b4586:77", 1)
             many.execute()
             tmux.until(r"; read \d+ % of 30\d\d keys")
@@ -612,7 +612,7 @@ def test_the_costs_are_those_that_the_server_counts(
     ):
         for i in range(200):
             stack.enter_context(client.lock(f"{short}:{i}", lease=None))
-        assert cli("top", "-b", "-n", "1").returncode == 0  # it loads the scripts
+        assert cli("top", "-b", "-n", "1").returncode == 0  # so that the scripts are loaded
         raw.config_resetstat()
         done = cli("top", "-b", "--json", "-n", "2", "-d", "1")
         pictures = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,4 +1,4 @@
-/* The smallest user of an installed holdfast: it links, and it answers. */
+/* The smallest user of an installed holdfast: it links, and it runs. */
 #include <holdfast/holdfast.h>
 
 #include <stdio.h>

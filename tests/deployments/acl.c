@@ -1,5 +1,5 @@
-/* The rule of docs/connecting.md allows every needed command, and nothing in it could be
- * left out: without it a call names the missing permission, or waits by polling. */
+/* The rule of docs/connecting.md allows every command that is needed, and each of its words is
+ * needed: without it a call names the missing permission, or waits by polling. */
 #include "cluster.h"
 
 #include <poll.h>
@@ -10,8 +10,8 @@ enum { LEASE_MS = 2500, SOON_MS = 20000 }; /* shorter than a grant */
 
 static char *rule[64]; /* the words of the page, without the user's name and password */
 static size_t words;
-static const char *scheme; /* of the URLs: unix, or redis+cluster */
-static bool polls;         /* the user gets no messages, and so never queues */
+static const char *scheme; /* in URLs: unix or redis+cluster */
+static bool polls;         /* the user gets no messages, so its acquires never queue */
 
 static void add_words(char *from) {
     *strstr(from, "```") = '\0';
@@ -25,7 +25,7 @@ static void remove_word(const char *word) {
             rule[i] = rule[--words];
 }
 
-/* The command in the page's section, word by word. */
+/* Read the command in the page's section, word by word. */
 static int read_rule(void **state) {
     static char page[65536];
     (void)state;
@@ -51,7 +51,7 @@ static int read_rule(void **state) {
     return 0;
 }
 
-/* A Cluster of one node, which all tests then use. */
+/* Start a Cluster of one node, which all tests then use. */
 static int start_one(void **state) {
     if (open_folder(state) != 0 || read_rule(state) != 0)
         return 1;
@@ -72,7 +72,7 @@ static int stop_one(void **state) {
     return remove_folder(state);
 }
 
-/* A user that lacks these is served too, but polls. */
+/* Return whether a user without this word is served nevertheless, by polling. */
 static bool can_do_without(const char *word) {
     static const char *const optional[] = {
         "+subscribe", "+ping",       "+publish",  "+pubsub|numsub",
@@ -83,7 +83,7 @@ static bool can_do_without(const char *word) {
     return false;
 }
 
-/* The user of the page, but for one word. */
+/* Set the page's user, without one word. */
 static void set_user(const char *without) {
     const char *arguments[80] = {"ACL", "SETUSER", "app", "reset", "on", ">secret"};
     int count = 6;
@@ -102,11 +102,11 @@ static hf_client *open_user(void) {
     return open_at(text("%s://app:secret@%s", scheme, place));
 }
 
-/* Was anything refused that is this word of the rule? */
+/* Return whether the server has refused what this word allows. */
 static bool refused(const char *word) {
     redisReply *log = TELL("ACL LOG");
     const char *what = word + strspn(word, "+~&");
-    if (!tells_expiry()) /* before 7.0 not by the subcommand */
+    if (!tells_expiry()) /* before 7.0 the log does not name the subcommand */
         what = text("%.*s", (int)strcspn(what, "|"), what);
     for (size_t i = 0; i < log->elements; i++) {
         const redisReply *entry = log->element[i];
@@ -128,11 +128,11 @@ static bool refused(const char *word) {
 
 /* ------------------------------------------------------------ Everything */
 
-static hf_client *ann, *ben; /* both are the user */
+static hf_client *ann, *ben; /* both log in as the user */
 static hf_lock *anns, *bens;
 static char message[600]; /* of the first call that failed */
 
-/* False, and the message kept, if it did not come to that. */
+/* Compare a status. False: it differs, and the message is kept. */
 static bool came_from(hf_status status, hf_status expected, const char *call) {
     if (status != expected && *message == '\0')
         snprintf(message, sizeof message, "%s: %s (%s)", hf_status_name(status), hf_error_message(),
@@ -189,7 +189,7 @@ static bool is_queued(void) {
 
 static int64_t soon(void) { return now_ms() + (polls ? 200 : SOON_MS); }
 
-/* Two clients of this user: one waits in the queue, and is handed the lock. */
+/* Let one client of this user wait in the queue for the other's lock, and get it. */
 static bool hands_on(bool claims, int held_for_ms) {
     hf_hold *first, *second = NULL;
     pthread_t thread;
@@ -214,13 +214,13 @@ static bool hands_on(bool claims, int held_for_ms) {
     pthread_join(thread, NULL);
     if (second == NULL)
         return false;
-    if (claims) /* at a third of the lease */
+    if (claims) /* after a third of the lease */
         sleep_ms(LEASE_MS / 2);
     fine = came(hf_hold_check(second), HF_OK) && fine;
     return released(second) && fine;
 }
 
-/* The next started acquire ends. */
+/* Wait for the next started acquire, and release its hold. */
 static bool given_and_released(void) {
     hf_completion done = {.size = sizeof done};
     int64_t until = now_ms() + SOON_MS;
@@ -234,8 +234,7 @@ static bool given_and_released(void) {
     return done.hold != NULL && released(done.hold);
 }
 
-/* Take a lock that is free, for a short lease: a pause of the machine may end it before the answer.
- */
+/* Take a free lock for a short lease, which a pause of the machine may end before the answer. */
 static hf_status soon_over(hf_lock *lock, hf_hold **hold) {
     hf_status status;
     do
@@ -244,7 +243,7 @@ static hf_status soon_over(hf_lock *lock, hf_hold **hold) {
     return status;
 }
 
-/* The keeper's requests: operations started without blocking, and a holder that died. */
+/* Make the keeper's requests: started operations, and a wait for a dead holder's lock. */
 static bool keeps(void) {
     hf_hold *first;
     hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_OFF};
@@ -254,8 +253,8 @@ static bool keeps(void) {
     hf_lock_close(brief);
     if (!fine)
         return false;
-    hf_hold_close(first);               /* it just ends */
-    for (int64_t op = 1; op <= 2; op++) /* which ask together */
+    hf_hold_close(first);               /* it ends with its lease */
+    for (int64_t op = 1; op <= 2; op++) /* they ask together */
         assert_status(hf_lock_acquire_start(anns, NULL, 0, SOON_MS, NULL, op), HF_OK);
     for (int i = 0; i < 2; i++)
         fine = given_and_released() && fine;
@@ -276,7 +275,7 @@ static bool looks_and_breaks(void) {
     hf_hold_close(hold);
     if (!fine)
         return false;
-    TELL("SET app:theirs x"); /* another library's, for ever */
+    TELL("SET app:theirs x"); /* another library's, without an end */
     assert_status(hf_lock_open(ann, "app:theirs", 10, NULL, 0, &options, &lock), HF_OK);
     fine = came(hf_lock_acquire(lock, SOON_MS, &hold), HF_OK);
     if (fine) {
@@ -288,7 +287,8 @@ static bool looks_and_breaks(void) {
     return fine;
 }
 
-/* Shared holds: one ends by itself, one is released, and a waiter comes after them. */
+/* Acquire shared holds: one ends by itself, one is released, and a waiter gets the lock after them.
+ */
 static bool shares(void) {
     hf_lock_options brief = {
         .size = sizeof brief, .lease_ms = 200, .renew = HF_OFF, .mode = HF_SHARED};
@@ -320,7 +320,7 @@ static bool shares(void) {
     return fine;
 }
 
-/* Runs all there is, until something fails. */
+/* Run all steps until one fails. */
 static bool everything(bool patient) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = LEASE_MS, .renew = HF_OFF};
     *message = '\0';
@@ -380,7 +380,7 @@ static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
     bool tells = tells_expiry(); /* 7.0 */
     for (size_t i = 0; i < words; i++) {
         if (strcmp(rule[i], "resetchannels") == 0)
-            continue; /* 6.2 alone needs it */
+            continue; /* only Redis 6.2 needs it */
         set_user(rule[i]);
         bool fine = everything(strcmp(rule[i], "+ping") == 0);
         print_message("without %s: %s\n", rule[i], fine ? "served" : message);
@@ -390,24 +390,24 @@ static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
         if (!fine) {
             const char *name = rule[i] + strspn(rule[i], "+~&");
             assert_int_equal(strncmp(message, "HF_ESERVER", 10), 0);
-            /* Of a script before 7.0 the server tells nothing. */
+            /* Before 7.0 the server does not report it for a script. */
             if (strncmp(name, "eval", 4) == 0)
                 assert_non_null(strstr(message, text("'%s'", name)));
             else if (tells)
                 assert_non_null(strstr(message, text("%.*s", (int)strcspn(rule[i], "*"), rule[i])));
         }
-        /* It ends with its lease, at the latest: those who renewed it are closed. */
+        /* The lock ends with its lease at the latest: the clients that renewed it are closed. */
         long long left_ms = NUMBER("PTTL app:stock");
         assert_int_not_equal(left_ms, -1);
         assert_true(left_ms <= 2 * LEASE_MS);
-        /* A place that it may not leave is skipped, and gone in half a minute. */
+        /* A place that the user may not leave is skipped, and gone within half a minute. */
         assert_true(NUMBER("PTTL {app:stock}app:stock:hf1:q") != -1);
     }
     TELL("ACL DELUSER app");
 }
 
-/* The permissions that a cluster adds. Asking for a slot that is moving, and leaving
- * a channel, take longer than this test. */
+/* The permissions that only a cluster needs. Asking for a slot that is moving, and leaving a
+ * channel, would take longer than this test. */
 static void test_what_a_cluster_needs_is_named_or_done_without(void **state) {
     static const char *const sharded[] = {"+ssubscribe", "+spublish", "+pubsub|shardnumsub"};
     (void)state;
@@ -429,7 +429,7 @@ static void test_what_a_cluster_needs_is_named_or_done_without(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
-/* `cluster`: on a Cluster. */
+/* Run the tests; with the argument `cluster`, on a Cluster. */
 int main(int count, char **arguments) {
     scheme = count > 1 && strcmp(arguments[1], "cluster") == 0 ? "redis+cluster" : "unix";
     if (strcmp(scheme, "unix") != 0) {

@@ -1,4 +1,4 @@
-/* Keys and certificates, made for one run of a test, as files in its folder. */
+/* Keys and certificates, made for one run of a test as files in its folder. */
 #ifndef CERTIFICATES_H
 #define CERTIFICATES_H
 
@@ -22,7 +22,8 @@ static inline void extend(X509 *certificate, X509 *issuer, int nid, const char *
     X509_EXTENSION_free(extension);
 }
 
-/* Signed by the issuer, or by itself; valid from a day ago for that number of days. */
+/* Make a certificate, signed by the issuer or by itself, valid from a day ago for that number of
+ * days. */
 static inline identity make_identity(const char *name, const char *alternatives,
                                      const identity *issuer, int days) {
     static long serial = 1;

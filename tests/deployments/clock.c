@@ -1,4 +1,5 @@
-/* A server whose clock steps (preload/step.c): what that breaks, and what it does not. */
+/* A server whose clock steps (preload/step.c): which promises that breaks, and which it does not.
+ */
 #include "../clients.h"
 #include "servers.h"
 
@@ -7,7 +8,7 @@
 
 static int port;
 static pid_t pid;
-static int64_t *seconds; /* of the server's clock from ours */
+static int64_t *seconds; /* from our clock to the server's */
 
 static long long server_seconds(void) {
     redisReply *reply = tell(port, "TIME");
@@ -65,8 +66,8 @@ static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state)
     hf_hold *hold, *next;
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
     step_clock(3600);
-    assert_status(hf_lock_acquire(theirs, 0, &next), HF_OK); /* two holders */
-    assert_true(hf_hold_fence(next) > hf_hold_fence(hold));  /* is what remains */
+    assert_status(hf_lock_acquire(theirs, 0, &next), HF_OK); /* two holders: */
+    assert_true(hf_hold_fence(next) > hf_hold_fence(hold));  /* only the fence protects */
     assert_soon(hf_hold_state(hold) == HF_STATE_LOST);       /* at its next renewal */
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
     assert_status(hf_hold_release(hold), HF_ELOST);
@@ -89,7 +90,7 @@ static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **st
     assert_status(hf_hold_check(hold), HF_OK);
     assert_status(hf_lock_acquire(theirs, 0, NULL), HF_EBUSY);
     assert_in_range(hf_hold_remaining_ms(hold), 1, 6000);
-    assert_soon(renewals(ann) > 0); /* the server's end of it is far away, ours is not */
+    assert_soon(renewals(ann) > 0); /* its end by the server's clock is far away, by ours near */
     assert_in_range(hf_hold_remaining_ms(hold), 1, 6000);
     assert_status(hf_hold_extend(hold, 60000, 0), HF_OK);
     assert_in_range(hf_hold_remaining_ms(hold), 50000, 66000);
@@ -120,8 +121,8 @@ static void test_what_was_seen_to_be_lost_stays_lost_whatever_the_server_says(vo
     void *status;
     assert_status(hf_lock_open(ann, "stock", 5, NULL, 0, &options, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
-    step_clock(-3600); /* so that it will say: held */
-    sleep_ms(300);     /* and for longer than was known */
+    step_clock(-3600); /* so that the server will answer: held */
+    sleep_ms(300);     /* longer than the lease that is known here */
     kill(pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, check_it, hold), 0);
     assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
@@ -148,7 +149,7 @@ static void *wait_for_it(void *argument) {
     return NULL;
 }
 
-/* A waiter in the queue gets the lock after a step, with a hold that counts from now. */
+/* Check that a waiter in the queue gets the lock after a step, with a hold that counts from now. */
 static void wait_over_a_step(int from, int to) {
     hf_lock *mine = lease_lock(ann, "stock", 10000, HF_ON),
             *theirs = lease_lock(ben, "stock", 10000, HF_ON);
@@ -159,12 +160,12 @@ static void wait_over_a_step(int from, int to) {
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_soon(tell(port, "ZCOUNT {stock}stock:hf1:q 0 9007199254740992")->integer == 1);
     step_clock(to);
-    hf_hold_release(hold); /* lost, if the step was forward */
+    hf_hold_release(hold); /* it is lost if the step was forward */
     hf_hold_close(hold);
     int64_t released_at = now_ms();
     pthread_join(w.thread, NULL);
     assert_status(w.status, HF_OK);
-    assert_in_range(w.done_at - released_at + 1, 0, 9000); /* a re-check at the latest */
+    assert_in_range(w.done_at - released_at + 1, 0, 9000); /* at the latest by a re-check */
     assert_in_range(hf_hold_remaining_ms(w.hold), 1, 10000);
     assert_status(hf_hold_check(w.hold), HF_OK);
     assert_status(hf_hold_release(w.hold), HF_OK);

@@ -1,4 +1,4 @@
-/* Redis Cluster: locks of all slots by one client, slots that move, masters that fall. */
+/* Redis Cluster: locks in all slots held by one client, slots that move, masters that fail. */
 #include "cluster.h"
 #include "certificates.h"
 
@@ -14,7 +14,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* The node that says that it serves the slot. */
+/* Return the node that claims the slot. */
 static int owner_of(int slot) {
     for (int i = 0; i < NODES; i++) {
         redisReply *reply =
@@ -33,7 +33,7 @@ static int owner_of(int slot) {
     return -1;
 }
 
-/* Count these errors that the node has answered: "MOVED", "ASK". */
+/* Return how many of these errors the node has answered: "MOVED", "ASK". */
 static long errors_of(int which, const char *kind) {
     redisReply *reply = tell(nodes[which], "INFO errorstats");
     const char *at = reply != NULL ? strstr(reply->str, text("errorstat_%s:count=", kind)) : NULL;
@@ -123,7 +123,7 @@ static void test_a_ping_and_a_survey_ask_each_master(void **state) {
             permissions += strcmp(found[i].subject, "permissions") == 0;
     }
     assert_int_equal(masters, MASTERS);
-    assert_int_equal(permissions, 1); /* the lock's own master tells */
+    assert_int_equal(permissions, 1); /* the lock's own master reports it */
     for (int i = 0; i < NODES; i++)
         assert_int_equal(calls_of(i, "time") - before[i], node_is_master(i));
     assert_status(hf_client_ping(client, &servers), HF_OK);
@@ -131,7 +131,7 @@ static void test_a_ping_and_a_survey_ask_each_master(void **state) {
     hf_client_close(client);
     assert_status(hf_client_open(url, &lazy, &client), HF_OK);
     assert_status(hf_client_ping(client, &servers), HF_OK);
-    assert_in_range(servers, 1, MASTERS); /* it may not know them all yet */
+    assert_in_range(servers, 1, MASTERS); /* perhaps it does not know them all yet */
     hf_client_close(client);
 }
 
@@ -168,7 +168,7 @@ static struct {
 static hf_lock *shared[2][SHARES];
 static _Atomic long failures, doubts;
 static _Atomic bool done;
-static _Atomic bool strict; /* nothing may go wrong: no lock is lost */
+static _Atomic bool strict; /* nothing may go wrong: no hold is lost */
 
 typedef struct {
     int client, share;
@@ -192,7 +192,7 @@ static void *take_turns(void *argument) {
             status = hf_hold_release(hold);
             hf_hold_close(hold);
         }
-        /* While no node serves its slot, a hold is lost, and a release reaches none in time. */
+        /* While no node serves the slot, a hold is lost, and a release reaches no node in time. */
         bool down = status == HF_ELOST || status == HF_EUNKNOWN || status == HF_ECONNECT ||
                     (status == HF_ESERVER && strstr(hf_error_message(), "CLUSTERDOWN") != NULL);
         if (down && !strict) {
@@ -213,7 +213,7 @@ static long all_turns(void) {
     return sum;
 }
 
-/* Within that time, and what a pause of the machine adds. */
+/* Check that all shares go on within ms, plus what a pause of the machine adds. */
 static void assert_all_go_on(int ms) {
     long before[SHARES];
     int64_t until = now_ms() + ms + 8000;
@@ -230,7 +230,7 @@ static void assert_all_go_on(int ms) {
 static hf_client *clients[2];
 static pthread_t takers[SHARES * TAKERS];
 
-/* The names of the shares are spread over all masters. */
+/* Start the takers; the names of the shares are spread over all masters. */
 static void start_taking(bool nothing_goes_wrong) {
     static taker who[SHARES * TAKERS];
     memset(sections, 0, sizeof sections);
@@ -280,7 +280,7 @@ static void test_grants_come_in_on_all_shards(void **state) {
     stop_taking();
     print_message("%ld commands for %ld handoffs\n", commands, handoffs);
     assert_int_equal(spread, MASTERS);
-    /* A release and a place in the queue for each, and the few re-checks. */
+    /* A release and an enqueue for each handoff, and a few re-checks. */
     assert_true(commands <= handoffs * 25 / 10);
 }
 
@@ -293,7 +293,7 @@ static long channels(void) {
     return sum;
 }
 
-static hf_client *waited; /* and has its channels still */
+static hf_client *waited; /* its channels are still subscribed */
 
 static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
     enum { LOCKS = 1000 };
@@ -338,7 +338,7 @@ static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
     hf_client_close(client);
 }
 
-/* Some seconds later. */
+/* Some seconds after the test above. */
 static void test_channels_that_nobody_waits_on_are_let_go(void **state) {
     (void)state;
     assert_soon(channels() == 0);
@@ -347,7 +347,7 @@ static void test_channels_that_nobody_waits_on_are_let_go(void **state) {
 
 /* ------------------------------------------------------ Slots that move */
 
-/* Its lock, its queue and its last fence one after the other, with a while in between. */
+/* The lock, its queue and its last fence move one after the other, with pauses. */
 static void test_a_slot_moves_under_load(void **state) {
     static const char *const orders[][3] = {
         {"share-0", ":hf1:q", ":hf1:f"},
@@ -366,7 +366,7 @@ static void test_a_slot_moves_under_load(void **state) {
             move_keys(slot, from, to, orders[i][step]);
         }
         long others = all_turns() - sections[0].turns;
-        assert_soon(all_turns() - sections[0].turns > others + 20); /* whom it does not concern */
+        assert_soon(all_turns() - sections[0].turns > others + 20); /* locks that do not move */
         int64_t moved = now_ms();
         end_moving(slot, from, to);
         assert_int_equal(owner_of(slot), to);
@@ -403,11 +403,11 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     await_renewal();
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_renew(hold), HF_OK);
-    assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER); /* no node can tell yet */
+    assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER); /* no node can answer yet */
     assert_message("TRYAGAIN");
     int64_t before = now_ms();
     assert_status(hf_hold_release(hold), HF_OK);
-    assert_in_range(now_ms() - before, 0, 5000); /* it tries no longer, for 10 s */
+    assert_in_range(now_ms() - before, 0, 5000); /* not the 10 s of a request */
     assert_int_equal(tell(nodes[from], "EXISTS movable")->type, REDIS_REPLY_ERROR);
     end_moving(slot, from, to);
     long told = all_errors("MOVED");
@@ -423,7 +423,7 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     hf_client_close(client);
 }
 
-/* As in a failover to a replica that did not have it. */
+/* As in a failover to a replica that lacked the holds. */
 static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **state) {
     static const char *const names[] = {"{asked}kept", "{asked}renewed", "{asked}not"};
     hf_lock *locks[3];
@@ -439,7 +439,7 @@ static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **stat
     assert_int_equal(tell(nodes[from], "DEL {asked}renewed")->integer, 1);
     assert_int_equal(tell(nodes[from], "DEL {asked}not")->integer, 1);
     end_moving(slot, from, to);
-    give_back(holds[0], HF_OK); /* and so it knows */
+    give_back(holds[0], HF_OK); /* the client has learnt of it */
     for (int i = 1; i < 3; i++) {
         assert_soon(hf_hold_state(holds[i]) == HF_STATE_LOST);
         assert_int_equal(hf_hold_cause(holds[i]), HF_CAUSE_GONE);
@@ -457,7 +457,7 @@ static void *wait_for_it(void *lock) {
     return hold;
 }
 
-/* H3: whoever only waits hears of the move by the end of its subscription alone. */
+/* H3: a waiter that sends nothing notices the move only because its subscription ends. */
 static void test_a_waiter_goes_with_its_slot(void **state) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 60000};
     hf_client *other;
@@ -482,7 +482,7 @@ static void test_a_waiter_goes_with_its_slot(void **state) {
     int64_t before = now_ms();
     assert_status(hf_hold_release(hold), HF_OK);
     pthread_join(thread, &won);
-    assert_in_range(now_ms() - before, 0, 2500); /* not only at a re-check */
+    assert_in_range(now_ms() - before, 0, 2500); /* earlier than at a re-check */
     assert_non_null(won);
     assert_status(hf_hold_release(won), HF_OK);
     hf_hold_close(won);
@@ -493,7 +493,7 @@ static void test_a_waiter_goes_with_its_slot(void **state) {
     hf_client_close(client);
 }
 
-/* Two nodes that send all clients to each other: none goes round for ever. */
+/* Two nodes redirect all clients to each other: no request goes back and forth for ever. */
 static void test_redirections_are_limited(void **state) {
     hf_hold *hold;
     hf_completion told = {.size = sizeof told};
@@ -534,7 +534,7 @@ static void test_redirections_are_limited(void **state) {
     hf_client_close(client);
 }
 
-/* ---------------------------------------------------- Masters that fall */
+/* -------------------------------------------------- Masters that fail */
 
 static void await_replica(int which) {
     assert_soon(node_follows(which));
@@ -555,7 +555,7 @@ static void test_a_failover_by_hand_loses_nothing(void **state) {
     await_replica(master);
 }
 
-/* The client is told READONLY, CLUSTERDOWN or nothing at all. */
+/* Stop a master: the client gets READONLY, CLUSTERDOWN or no answer at all. */
 static void fall(bool killed) {
     set_node_timeout(1000);
     int master = owner_of(slot_of("share-0")), replica = (master + MASTERS) % NODES;
@@ -584,8 +584,8 @@ static void fall(bool killed) {
         kill(node_pids[master], SIGCONT);
     hung = -1;
     assert_all_go_on(4000);
-    assert_in_range(asked, 1, 2 * (took / 80 + 20)); /* two clients ask, and none in a hurry */
-    assert_status(hf_hold_renew(hold), HF_OK);       /* it was replicated, and is still held */
+    assert_in_range(asked, 1, 2 * (took / 80 + 20)); /* two clients ask, and neither in a hurry */
+    assert_status(hf_hold_renew(hold), HF_OK);       /* it was replicated, and still stands */
     assert_status(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(kept);
@@ -606,7 +606,8 @@ static void test_waits_go_on_when_a_master_hangs(void **state) {
 
 /* --------------------------------------------------- A Cluster of one node */
 
-/* It does not know its own address, as no node has met it: CLUSTER SLOTS names no host. */
+/* The node does not know its own address, because it has met no other node: CLUSTER SLOTS names no
+ * host. */
 enum { WITHOUT_SHARDED_CHANNELS, WITH_TLS, LONE };
 static int lone_ports[LONE], tls_port;
 static pid_t lone_pids[LONE];
@@ -644,7 +645,7 @@ static void start_lone(void) {
     }
 }
 
-/* One holds, another client waits for it; answers that many ms after the release. */
+/* Let a client wait for the other's lock; return the ms from the release to its grant. */
 static int64_t hand_over(const char *at, int queue_port, bool queues) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 3000, .renew = HF_ON};
     hf_client *other;
@@ -717,7 +718,7 @@ static void test_a_close_releases_on_all_shards(void **state) {
             assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
             hf_lock_close(lock);
         }
-        if (round == 0) { /* also while a slot is being moved */
+        if (round == 0) { /* also while a slot is moving */
             begin_moving(slot, from, to);
             assert_int_equal(move_keys(slot, from, to, "left-7"), 1);
         }
@@ -727,7 +728,7 @@ static void test_a_close_releases_on_all_shards(void **state) {
     }
 }
 
-/* Several locks, each on another master; of which one does not answer for a while. */
+/* Several locks, each on another master; one master does not answer for a while. */
 static void test_several_locks_of_all_masters_are_all_or_none(void **state) {
     static const hf_client_options brief = {
         .size = sizeof brief, .connect_timeout_ms = 1500, .command_timeout_ms = 1000};

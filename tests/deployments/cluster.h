@@ -1,4 +1,4 @@
-/* Redis Cluster: three masters with a replica each, on loopback. */
+/* Redis Cluster: three masters, each with a replica, on loopback. */
 #ifndef CLUSTER_H
 #define CLUSTER_H
 
@@ -8,7 +8,7 @@ enum { MASTERS = 3, NODES = 2 * MASTERS, SLOTS = 16384 };
 static int nodes[NODES];
 static pid_t node_pids[NODES];
 
-/* False: it has ended, as another program took its port. */
+/* Return whether the node is up. False: it has ended, because another program took its port. */
 static inline bool came_up(pid_t *pid, int port) {
     for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(5)) {
         if (waitpid(*pid, NULL, WNOHANG) == *pid) {
@@ -29,7 +29,7 @@ static inline void start_node(int which) {
               "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0");
 }
 
-/* One line about what a node knows of another node, or of itself. */
+/* Return the line with what a node knows of another node or of itself. */
 static inline const char *node_line(int at, int of) {
     redisReply *reply = tell(nodes[at], "CLUSTER NODES");
     const char *address = text(":%d@", nodes[of]);
@@ -51,7 +51,7 @@ static inline bool node_says(int which, const char *what) {
     return reply != NULL && reply->type == REDIS_REPLY_STRING && strstr(reply->str, what) != NULL;
 }
 
-/* A replica that has all and follows its master. */
+/* Return whether this is a replica with all data of its master. */
 static inline bool node_follows(int which) {
     redisReply *reply = tell(nodes[which], "ROLE");
     return reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 4 &&
@@ -86,7 +86,8 @@ static inline void await_cluster(void) {
         assert_soon(node_says(i, "cluster_state:ok"));
 }
 
-/* Short only where a master falls: else a pause of the machine would be a fall. */
+/* Set the timeout; it is short only while a master must fail: otherwise a pause of the machine
+ * would be a failover. */
 static inline void set_node_timeout(int ms) {
     for (int i = 0; i < NODES; i++)
         assert_ok(nodes[i], text("CONFIG SET cluster-node-timeout %d", ms));
@@ -136,7 +137,7 @@ static inline void begin_moving(int slot, int from, int to) {
     assert_ok(nodes[from], text("CLUSTER SETSLOT %d MIGRATING %s", slot, node_id(to)));
 }
 
-/* Keys whose names end so are taken to the other node; return their number. */
+/* Move keys whose names end this way to the other node; return their number. */
 static inline int move_keys(int slot, int from, int to, const char *ending) {
     int moved = 0;
     redisReply *keys = tell(nodes[from], text("CLUSTER GETKEYSINSLOT %d 1000", slot));

@@ -1,11 +1,11 @@
-/* A master that becomes a replica at once, without a connection that breaks: it answers,
- * but writes no more. The sentinel names the new one. */
+/* A master that becomes a replica at once, while its connections stay: it answers, but no longer
+ * writes. The sentinel names the new master. */
 #include "servers.h"
 
 #include <pthread.h>
 
 enum { NODES = 2, GRANT_MS = 3000 };
-static int nodes[NODES], master, sentinel; /* ports, but for the master: which node */
+static int nodes[NODES], master, sentinel; /* ports; master: an index of nodes */
 static pid_t node_pids[NODES], sentinel_pid;
 static hf_client *client, *other;
 
@@ -71,7 +71,7 @@ static bool replicated(const hf_hold *hold) {
     return read_stored(tell(nodes[1 - master], "HGETALL stock")).fence == hf_hold_fence(hold);
 }
 
-/* The replica, which has the hold, takes over. */
+/* Let the replica, which has the hold, take over. */
 static void demote(const hf_hold *hold) {
     assert_soon(replicated(hold));
     master = 1 - master;
@@ -82,7 +82,7 @@ static void demote(const hf_hold *hold) {
 
 static int64_t left_there(void) { return tell(nodes[master], "PTTL stock")->integer; }
 
-/* Wait until it has been renewed at the new master, and to more than that. */
+/* Wait until the hold has been renewed at the new master, to more than `more_than` ms. */
 static void assert_renewed_there(const hf_hold *hold, int64_t more_than) {
     int64_t last, left = left_there();
     do {
@@ -90,7 +90,7 @@ static void assert_renewed_there(const hf_hold *hold, int64_t more_than) {
             fail_msg("lost, with %lld ms left at the new master", (long long)left);
         last = left;
         sleep_ms(5);
-        left = left_there(); /* alarm() ends it */
+        left = left_there(); /* alarm() ends the wait */
     } while (left < last || left <= more_than);
     int64_t remaining = hf_hold_remaining_ms(hold), later = left_there();
     assert_in_range(remaining, 1, (left > later ? left : later) + 10);

@@ -1,4 +1,4 @@
-/* A client that follows the master: from within, by the transport alone. */
+/* A client that follows the master, from within: the transport alone. */
 #include "../transport.h"
 #include "sentinels.h"
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
-/* The first connection to another server than this one ends when it has just logged in. */
+/* The next connection to another server than this one ends right after its log-in. */
 static atomic_int alone;
 
 int __real_getpeername(int fd, struct sockaddr *peer, socklen_t *size);
@@ -23,7 +23,7 @@ int __wrap_getpeername(int fd, struct sockaddr *peer, socklen_t *size) {
     return -1;
 }
 
-/* Any request; where it was answered, by the answer's server. */
+/* Send a request; the answer names the server. */
 static hf_status ask_for_stock(hf_answer *answer) {
     hf_names *names;
     hf_request request;
@@ -49,8 +49,8 @@ static int index_of(long long port) {
     return 0;
 }
 
-/* Does that sentinel believe that a replica is a master? It would demote it, also if it has been
- * promoted since. */
+/* Return whether the sentinel believes that a replica is a master: it would demote that server,
+ * even one that has been promoted since. */
 static bool would_demote(int sentinel) {
     const redisReply *replicas = tell(sentinels[sentinel], "SENTINEL REPLICAS mine");
     for (size_t i = 0; i < replicas->elements; i++) {
@@ -63,8 +63,8 @@ static bool would_demote(int sentinel) {
     return false;
 }
 
-/* Whoever is master has the others as replicas; a demoted one is told after eight seconds, by each
- * sentinel. */
+/* Wait until the others are replicas of the master; each sentinel tells a demoted master after
+ * eight seconds. */
 static void settle(void) {
     int64_t until = now_ms() + 40000;
     for (int i = 0; i < NODES; i++)
@@ -75,7 +75,7 @@ static void settle(void) {
         }
 }
 
-/* The sentinel that the client listens to, or -1. */
+/* Return the sentinel that the client listens to, or -1. */
 static int watched(void) {
     for (int i = 0; i < NODES; i++)
         if (strstr(tell(sentinels[i], "CLIENT LIST")->str, "cmd=subscribe") != NULL)
@@ -107,8 +107,8 @@ static void test_a_planned_failover_is_followed_at_once(void **state) {
     print_message("FAILOVER, a sentinel named the new master after %lld ms, the client knew after "
                   "%lld ms\n",
                   (long long)(named - told), (long long)(knew - told));
-    assert_in_range(knew - named, 0, 6000); /* before the old one ends its connections */
-    /* The old one still says that it is a master, and is asked nothing any more. */
+    assert_in_range(knew - named, 0, 6000); /* before the old master ends its connections */
+    /* The old one still reports that it is a master, and is no longer asked. */
     assert_true(role_is((int)old, "master"));
     assert_status(ask_for_stock(&answer), HF_OK);
     assert_false(answer.doubtful);
@@ -117,7 +117,7 @@ static void test_a_planned_failover_is_followed_at_once(void **state) {
     close_transport();
 }
 
-/* H89: or the watch is content with it, and the pool stays at the old one. */
+/* H89: otherwise the watch would accept it, and the pool would stay at the old one. */
 static void test_a_new_master_that_hangs_up_is_met_again(void **state) {
     (void)state;
     hf_answer answer;
@@ -150,13 +150,13 @@ static void test_what_a_replaced_master_answers_does_not_count(void **state) {
     kill(node_pids[old], SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, ask_on_a_thread, &answer), 0);
     wait_for_version(version + 1);
-    kill(node_pids[old], SIGCONT); /* now it answers, as the master that it was */
+    kill(node_pids[old], SIGCONT); /* now it answers, as the former master */
     pthread_join(thread, &status);
     set_down_after(15000);
     assert_ptr_equal(status, HF_OK);
     assert_true(answer.doubtful);
     assert_soon(!has_our_connection(nodes[old]));
-    assert_soon(has_our_connection((int)master_port())); /* perhaps of a sentinel that is behind */
+    assert_soon(has_our_connection((int)master_port())); /* perhaps as a late sentinel names it */
     close_transport();
 }
 
@@ -187,7 +187,7 @@ static long long connections(redisContext *sentinel) {
     return atoll(strchr(strstr(reply->str, "total_connections_received:"), ':') + 1);
 }
 
-/* It hears nothing of a failover, as on the old master's side of a partition. */
+/* A sentinel learns nothing of a failover, as on the old master's side of a partition. */
 static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **state) {
     (void)state;
     hf_answer answer;
@@ -204,7 +204,7 @@ static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **stat
     redisContext *sentinel = redisConnect("127.0.0.1", port);
     char *places = text("%.*s,127.0.0.1:%d", (int)(strrchr(url, '/') - url), url, port);
     places = text("%s/mine?connect_timeout=0.3&command_timeout=30", places);
-    /* The client chooses by chance: until it is one that hears. */
+    /* The client chooses at random: repeat until it listens to a sentinel that publishes. */
     for (long long before = connections(sentinel);; before = connections(sentinel)) {
         open_transport(places);
         assert_soon(watched() >= 0 || connections(sentinel) > before);
@@ -220,7 +220,8 @@ static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **stat
     long long before = connections(sentinel);
     for (int i = 0; i < NODES; i++)
         kill(sentinel_pids[i], SIGSTOP);
-    /* Two connections for its answer; with the next one the client has made up its mind. */
+    /* Two connections for the sentinel's answer; when the next one begins, the client has decided.
+     */
     assert_soon(connections(sentinel) >= before + 3 ||
                 hf_discovery_version(transport->discovery, 0) != version + 1);
     assert_int_equal(hf_discovery_version(transport->discovery, 0), version + 1);

@@ -1,11 +1,11 @@
-/* All locks of a Redis Cluster: of every master, also while a slot moves from a node that has not
- * been walked to one that has, and when a node does not answer. And behind Sentinel's and other
- * servers it is the same walk: tests/redis/locks.c. */
+/* All locks of a Redis Cluster: on every master, also while a slot moves from a node that the walk
+ * has not reached to one that it has, and when a node does not answer. tests/redis/locks.c tests
+ * the same walk on a single server. */
 #include "cluster.h"
 
 enum { MANY = 900 };
 
-static hf_client *client; /* which waits for a second for a node that is dead */
+static hf_client *client; /* waits a second for a dead node */
 static hf_client *holding;
 static hf_hold *holds[MANY];
 static int told[MANY];
@@ -70,7 +70,7 @@ static bool count_told(hf_view *view, int *which) {
     return true;
 }
 
-/* The rest of the walk, which must not fail. */
+/* Finish the walk, which must not fail. */
 static void finish(hf_locks *locks) {
     hf_lock_info info = {.size = sizeof info};
     hf_view *view;
@@ -110,7 +110,7 @@ static void test_locks_of_all_masters_are_told_once(void **state) {
     assert_all_told_once();
 }
 
-/* One of which the walk has told nothing yet. */
+/* Return a master that the walk has not reached. */
 static int unwalked_master(void) {
     bool seen[MASTERS] = {false};
     for (int i = 0; i < MANY; i++)
@@ -127,7 +127,7 @@ static void test_a_slot_that_moves_behind_the_walk_is_told(void **state) {
     hf_view *view;
     (void)state;
     hf_locks *locks = walk();
-    do { /* until a second master is being walked: the first one is done */
+    do { /* until the walk is at its second master: the first is done */
         assert_status(hf_locks_next(locks, NULL, &view), HF_OK);
         assert_true(count_told(view, &which));
         first = first < 0 ? master_of(which) : first;
@@ -173,7 +173,7 @@ static void test_a_lock_whose_slot_is_being_moved_is_told_by_its_own_key(void **
     }
     hf_locks_close(locks);
     assert_all_told_once();
-    assert_true(moving >= 1); /* there may be others in that slot */
+    assert_true(moving >= 1); /* the slot may have other locks */
     hf_lock *lock = open_lock(client, name_of(victim), NULL, NULL);
     assert_status(hf_lock_inspect(lock, 0, &info, &view), HF_OK);
     assert_true(info.moving && info.fence == hf_hold_fence(holds[victim]));
@@ -186,7 +186,7 @@ static void test_a_lock_whose_slot_is_being_moved_is_told_by_its_own_key(void **
     end_moving(slot, 0, 2);
 }
 
-/* The others go on without it only if they are told to. */
+/* The walk goes on without the node only if it is asked to. */
 static void test_a_node_that_does_not_answer_is_said_and_the_others_are_listed(void **state) {
     int dead = 1, failures = 0, which;
     hf_view *view;

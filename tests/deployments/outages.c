@@ -1,18 +1,18 @@
-/* An outage, a changed password, a permission that is missing: a started operation says what
- * the blocking one says, and neither blames another holder. */
+/* An outage, a changed password, a missing permission: a started operation reports the same as the
+ * blocking one, and neither reports another holder. */
 #include "servers.h"
 
 #include <poll.h>
 #include <pthread.h>
 
-/* What a client waits for a server that is gone, and for one that answers; and what a pause of the
- * machine may add. */
+/* How long a client waits for a server that is gone, and for one that answers; and what a pause of
+ * the machine may add. */
 enum { CONNECT_MS = 400, PATIENT_MS = 20000, SLACK_MS = 8000 };
 
 static int port;
 static pid_t pid;
 
-/* The answer of one call, or a completion. */
+/* The result of a call, or of a completion. */
 typedef struct answer {
     hf_status status;
     int64_t took_ms;
@@ -63,12 +63,12 @@ static hf_completion told_of(hf_client *client, int32_t kind, int64_t op) {
     return c;
 }
 
-/* Redis 7.0 and newer tell which permission a script lacks. */
+/* Return whether the server reports which permission a script lacks: Redis 7.0 and newer do. */
 static bool names_permissions(void) {
     return strstr(tell(port, "INFO server")->str, "redis_version:6.") == NULL;
 }
 
-/* A blocking acquire on a thread. */
+/* A blocking acquire on a thread of its own. */
 typedef struct waiting {
     hf_lock *lock;
     int64_t timeout_ms;
@@ -88,16 +88,16 @@ static void *wait_for_it(void *argument) {
 
 /* ------------------------------------------------------------------ A table */
 
-/* One client, after it was used in one way or another. */
+/* What a client has done before. */
 typedef struct past {
-    bool subscribed; /* it has waited in a queue */
-    bool started;    /* it has started an acquire */
+    bool subscribed; /* waited in a queue */
+    bool started;    /* started an acquire */
 } past;
 
 static const past pasts[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 static const int64_t timeouts[] = {0, 500, HF_FOREVER};
 
-/* Use the client so. False: the machine has paused for longer than it waits. */
+/* Use the client in this way. False: the machine has paused for longer than the client waits. */
 static bool is_used(hf_client *client, past before) {
     hf_client *other = opened(PATIENT_MS);
     hf_lock *mine = lease_lock(client, "warm", 5000, HF_ON),
@@ -120,7 +120,7 @@ static bool is_used(hf_client *client, past before) {
 
 static hf_client *used(past before, int64_t patience_ms) {
     hf_client *client;
-    while (!is_used(client = opened(patience_ms), before)) /* alarm() ends it */
+    while (!is_used(client = opened(patience_ms), before)) /* alarm() ends the loop */
         hf_client_close(client);
     return client;
 }
@@ -132,7 +132,8 @@ static void print_answer(const char *how, past before, int64_t timeout_ms, const
                   a->error.message);
 }
 
-/* Acquire a free lock after `trouble`, on this thread and started, on two clients. */
+/* Acquire a free lock after `trouble`, on this thread and by a started operation, on two clients.
+ */
 static void acquire_both(past before, int64_t patience_ms, int64_t timeout_ms,
                          void (*trouble)(void), answer *blocking, answer *started) {
     hf_client *one = used(before, patience_ms), *two = used(before, patience_ms);
@@ -158,8 +159,8 @@ static void acquire_both(past before, int64_t patience_ms, int64_t timeout_ms,
     print_answer("started", before, timeout_ms, started);
 }
 
-/* At once, whatever the timeout: not after the time to connect. A busy machine may pause in a few
- * of the cells. */
+/* Answers must be immediate, whatever the timeout, not after the time to connect. A busy machine
+ * may pause in a few of the cells. */
 static int cells, late;
 
 static void count_late(const answer *a) {
@@ -172,7 +173,7 @@ static void assert_few_late(void) {
     cells = late = 0;
 }
 
-/* Every cell of the table: both pass the check. */
+/* Run each cell of the table: both results pass the check. */
 static void for_all(int64_t patience_ms, void (*trouble)(void), void (*repair)(void),
                     void (*check)(int64_t timeout_ms, const answer *a)) {
     for (size_t i = 0; i < COUNT(pasts); i++)
@@ -202,7 +203,7 @@ static void test_an_acquire_from_a_server_that_is_gone_blames_nobody(void **stat
     for_all(CONNECT_MS, stop, start, assert_outage);
 }
 
-/* The server has as many connections as it may have, and this is the one. */
+/* The server accepts a limited number of connections, and this one is the last. */
 static redisContext *the_one;
 
 static void tell_the_one(const char *command) { freeReplyObject(redisCommand(the_one, command)); }
@@ -212,7 +213,7 @@ static void fill(void) {
     tell_the_one("CONFIG SET maxclients 1");
     tell_the_one("CLIENT KILL TYPE normal SKIPME yes");
     tell_the_one("CLIENT KILL TYPE pubsub");
-    sleep_ms(150); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(150); /* a connection that was idle for this time is checked before it is used */
 }
 
 static void make_room(void) {
@@ -240,7 +241,7 @@ static void test_a_full_server_blames_no_password(void **state) {
     for_all(CONNECT_MS, fill, make_room, assert_full);
     assert_true(told_full > told_late);
     fill();
-    for (size_t i = 0; i < 40; i++) { /* or it has not hung up yet */
+    for (size_t i = 0; i < 40; i++) { /* until the server has hung up */
         assert_status(hf_client_open(urls[i % COUNT(urls)], NULL, &client), HF_ECONNECT);
         if (strstr(hf_error_message(), "max number of clients reached") == NULL)
             fail_msg("%s", hf_error_message());
@@ -248,11 +249,11 @@ static void test_a_full_server_blames_no_password(void **state) {
     make_room();
 }
 
-/* Another password, after a restart. */
+/* Set another password by a restart. */
 static void change_password(void) {
     stop_server(&pid);
-    start_with("another"); /* nor does another come in between */
-    sleep_ms(150);         /* what was idle for that time is looked at before something is sent */
+    start_with("another"); /* and no other one in between */
+    sleep_ms(150);         /* idle for this time, it is checked before it is used */
 }
 
 static void restore(void) {
@@ -272,7 +273,7 @@ static void test_an_acquire_with_a_changed_password_fails_at_once(void **state) 
     for_all(PATIENT_MS, change_password, restore, assert_refused);
 }
 
-/* A wait that has heard that others hold the lock, and then nothing more. */
+/* Wait until it is known that others hold the lock, and get no answer from then on. */
 static void wait_both(const char *rights) {
     answer blocking, started;
     tell(port, text("ACL SETUSER app %s", rights));
@@ -303,7 +304,7 @@ static void wait_both(const char *rights) {
         assert_int_equal(started.status, HF_EUNKNOWN);
         assert_int_equal(blocking.status, HF_EUNKNOWN);
         const answer *answers[] = {&blocking, &started};
-        for (int i = 0; i < 2; i++) /* or it had not read yet that it has a place */
+        for (int i = 0; i < 2; i++) /* or it had not yet read that it has a place */
             assert_true(strstr(answers[i]->error.message, "given up") != NULL ||
                         strstr(answers[i]->error.message, "may have been carried out") != NULL);
     }
@@ -353,7 +354,7 @@ static void test_an_acquire_without_a_permission_names_it_at_once(void **state) 
         print_message("-%s\n", missing);
         for_all(PATIENT_MS, forbid, restore, assert_named);
     }
-    missing = "pexpireat"; /* which only a renewal needs, and a grant */
+    missing = "pexpireat"; /* only a renewal and a grant need it */
     for_all(PATIENT_MS, forbid, restore, assert_fine);
 }
 
@@ -380,7 +381,7 @@ static const struct {
     {"release", HF_KIND_RELEASE, hf_hold_release, hf_hold_release_start, "hdel"},
 };
 
-/* One of them after `trouble`, on this thread and started. */
+/* Make one call after `trouble`, on this thread and by a started operation. */
 static void hold_both(size_t which, bool started_before, int64_t patience_ms, void (*trouble)(void),
                       answer *blocking, answer *started) {
     past before = {false, started_before};
@@ -394,7 +395,7 @@ static void hold_both(size_t which, bool started_before, int64_t patience_ms, vo
     assert_true(hf_client_fd(two) >= 0);
     memset(blocking, 0, sizeof *blocking);
     trouble();
-    sleep_ms(3); /* or a renewal may have nothing to set */
+    sleep_ms(3); /* otherwise a renewal may have nothing to change */
     int64_t since = now_ms();
     assert_status(calls[which].start(other, 7), HF_OK);
     hf_completion c = told_of(two, calls[which].kind, 7);
@@ -448,7 +449,8 @@ static void test_a_hold_without_a_permission_names_it_at_once(void **state) {
 
 /* ------------------------------------------------------------- The same words */
 
-/* Acquire the same lock in vain, on this thread and started: the same words. */
+/* Acquire the lock without success, on this thread and by a started operation: the messages must be
+ * equal. */
 static void assert_same_words(hf_client *client, const hf_lock_options *options, int64_t timeout_ms,
                               hf_status status, const char *words) {
     hf_lock *lock = open_lock(client, "stock", NULL, options);
@@ -483,7 +485,7 @@ static void test_a_completion_of_an_acquire_has_the_words_of_the_call(void **sta
     hf_lock_close(theirs);
 }
 
-/* The next completion is of that kind, and says this. */
+/* Check the kind, the status and the message of the next completion. */
 static void assert_told(hf_client *client, int32_t kind, hf_status status, const char *words) {
     hf_completion c = completion_within(client, 20000);
     assert_int_equal(c.kind, kind);
@@ -542,7 +544,7 @@ static void test_a_completion_of_a_wait_that_is_ended_says_by_what(void **state)
 
     assert_status(hf_lock_acquire_start(unread, NULL, 0, 0, NULL, 2), HF_OK);
     struct pollfd readable = {.fd = hf_client_fd(client), .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, PATIENT_MS), 1); /* it has the lock, and no thread knows */
+    assert_int_equal(poll(&readable, 1, PATIENT_MS), 1); /* granted, and no thread knows it */
     waiting w = {.lock = lock, .timeout_ms = HF_FOREVER};
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 3), HF_OK);

@@ -1,13 +1,13 @@
-/* Several masters: real servers, of which a minority is hung, dead, refuses or comes back empty at
- * each step. Holds are one at a time, fences grow, and no client waits for a master that does not
- * answer. */
+/* Several masters: real servers, of which a minority hangs, is dead, refuses or restarts empty at
+ * each step. There is one hold at a time, fences grow, and no client waits for a master that does
+ * not answer. */
 #include "servers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define MOST 5
-/* A call that waited for a master that hangs would take this long; none takes half of it. */
+/* A call that waited for a hung master would take this long; no call takes half of it. */
 #define PATIENCE_MS 40000
 
 static int ports[MOST];
@@ -35,7 +35,8 @@ static int stop_all(void **state) {
     return remove_folder(state);
 }
 
-/* A server that was stopped may still have to read what clients wrote before they closed. */
+/* Return whether the server is without other clients: one that was stopped may still have to read
+ * what they wrote before they closed. */
 static bool is_left_alone(int port) {
     return strstr(tell(port, "INFO clients")->str, "connected_clients:1\r") != NULL;
 }
@@ -51,7 +52,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* The URL of the first masters. */
+/* Return the URL of the first masters. */
 static const char *url_of(int masters, const char *more) {
     char *list = text("redis+quorum://");
     for (int i = 0; i < masters; i++)
@@ -59,7 +60,8 @@ static const char *url_of(int masters, const char *more) {
     return text("%s?%s", list, more);
 }
 
-/* A short time may be over before the masters have answered, if the machine pauses. */
+/* Open a client with a long time: a short one may end before the masters answer, if the machine
+ * pauses. */
 static hf_client *open_patient(int masters, const char *more, int64_t ms) {
     hf_client_options options = {
         .size = sizeof options, .connect_timeout_ms = ms, .command_timeout_ms = ms};
@@ -76,7 +78,7 @@ static hf_client *open_trusted(int masters) { return open_quorum(masters, "quara
 
 static hf_lock *lock_of(hf_client *client) { return exclusive_lock(client, "stock", 60000); }
 
-/* In time, and with a fence above all before. */
+/* Acquire the lock in time, with a greater fence than all before. */
 static hf_hold *acquire(hf_lock *lock) {
     hf_hold *hold;
     int64_t since = now_ms();
@@ -147,7 +149,7 @@ static void mend(int at, fault kind) {
     case HUNG:
         kill(pids[at], SIGCONT);
         break;
-    case DEAD: /* it comes back empty */
+    case DEAD: /* it restarts empty */
         start(at);
         assert_soon(answers(ports[at]));
         break;
@@ -175,8 +177,8 @@ static int bits(unsigned mask) {
     return count;
 }
 
-/* Which of these masters fail, at each step: before the acquire, while it is held, before the
- * release; and mended at the next one. */
+/* Let these masters fail at a step: before the acquire, while the lock is held, before the release;
+ * restore them at the next step. */
 static void with_mask(int masters, unsigned mask, fault kind) {
     hf_client *ann = open_trusted(masters), *ben = open_trusted(masters);
     hf_lock *anns = lock_of(ann), *bens = lock_of(ben);
@@ -289,7 +291,7 @@ static void test_without_a_majority_nobody_holds(void **state) {
     hf_client_close(client);
 }
 
-/* All of them have just begun: with a quarantine none is asked. */
+/* All masters have just started: with a quarantine none of them is asked. */
 static void test_a_master_that_begins_anew_gives_no_vote(void **state) {
     hf_client *client = open_quorum(3, "quarantine=3600");
     hf_lock *lock = lock_of(client);
@@ -311,8 +313,8 @@ static bool is_old(int at, int64_t seconds) {
     return up != NULL && atoll(up + strlen("uptime_in_seconds:")) >= seconds;
 }
 
-/* Two of three come back empty while it is held: others ask at once, and get nothing until the
- * holder has joined there again. */
+/* Two of three masters restart empty while the lock is held: other clients ask at once, and get
+ * nothing until the holder has votes there again. */
 static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++)
@@ -338,7 +340,8 @@ static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     hf_client_close(ben);
 }
 
-/* Each is up again, and has the hold, before the next stops. HOLDFAST_RESTARTS=100: that number. */
+/* Each master is up again, and has the hold, before the next one stops. HOLDFAST_RESTARTS=100 sets
+ * the number. */
 static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
     const char *given = getenv("HOLDFAST_RESTARTS");
     int restarts = given != NULL ? atoi(given) : 9;
@@ -353,7 +356,7 @@ static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
         tell(ports[n % 3], "SHUTDOWN NOSAVE");
         fail_at(n % 3, DEAD);
         mend(n % 3, DEAD);
-        /* Asked before that, the other client would leave a vote there for a moment. */
+        /* If it asked earlier, the other client would leave a vote there for a moment. */
         assert_soon(has_votes(hold, 3) && is_held_at_all(3));
         assert_true(hf_lock_acquire(others, 0, &taken) != HF_OK);
         assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
@@ -430,7 +433,8 @@ static void test_a_wait_for_masters_looks_for_signals(void **state) {
     hf_client_close(other);
 }
 
-/* The master at which they wait goes: all line up at the next, and one after the other gets in. */
+/* The master at which they wait goes away: all line up at the next, and get the lock one after the
+ * other. */
 static void test_waiters_move_when_their_master_dies(void **state) {
     hf_client *client = open_trusted(3);
     hf_lock *lock = lock_of(client);
@@ -461,7 +465,7 @@ static void test_a_wait_that_times_out_says_who_has_it(void **state) {
     hf_lock *anns = open_lock(ann, "stock", "the holder", NULL), *bens = lock_of(ben);
     hf_hold *hold = held(anns), *other;
     (void)state;
-    /* Whoever stops waiting is told, if the master says so in time. */
+    /* A waiter that gives up learns the holder, if the master answers in time. */
     assert_soon(hf_lock_acquire(bens, 50, &other) == HF_ETIMEOUT &&
                 strstr(hf_error_message(), "at last by 'the holder'") != NULL);
     assert_soon(waiters_at(0) <= 0);
@@ -490,7 +494,7 @@ static void test_started_operations_are_told(void **state) {
     assert_int_equal(c.kind, HF_KIND_ACQUIRE);
     assert_status(c.status, HF_OK);
     hf_hold *hold = c.hold;
-    assert_soon(has_votes(hold, 3)); /* else a waiter may have the missing vote, and no place */
+    assert_soon(has_votes(hold, 3)); /* or a waiter may have the missing vote, and no place */
     is_refused(others);
     assert_status(hf_hold_renew_start(hold, 2), HF_OK);
     c = next(client);
@@ -566,7 +570,7 @@ static void test_a_broken_hold_is_lost_and_joins_nowhere(void **state) {
     assert_soon(has_votes(hold, 3));
     assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_true(info.held);
-    assert_status(hf_lock_break(bens, info.fence / 2, 0), HF_ENOTHELD); /* nor is it of a vote */
+    assert_status(hf_lock_break(bens, info.fence / 2, 0), HF_ENOTHELD); /* nor is it a vote's */
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
     hf_hold *next_hold = acquire(bens);
     hf_completion c = next(ann);
@@ -600,7 +604,7 @@ static bool is_listed(hf_client *client) {
     return found == 1;
 }
 
-/* The first master hangs: where waiters stand, and of which locks are listed. */
+/* The first master hangs, at which waiters stand and from which locks are listed. */
 static void test_looks_and_breaks_wait_for_no_master_that_hangs(void **state) {
     hf_client *ann = open_trusted(3);
     hf_lock *anns = lock_of(ann);
@@ -682,8 +686,8 @@ static bool have_list(int masters, const char *names_before) {
     return true;
 }
 
-/* Such a client would shut the right ones out, if it wrote its list on the masters that it can
- * reach before it is refused. */
+/* Such a client would shut the right ones out if it wrote its list on the masters that it reaches
+ * before it is refused. */
 static void test_a_refused_client_leaves_no_list(void **state) {
     (void)state;
     for (int i = 0; i < 20; i++) {
@@ -712,11 +716,11 @@ static void test_wrong_masters_are_refused(void **state) {
     assert_message("belongs to another quorum");
     assert_status(opened(url_of(3, "quarantine=60")), HF_EINVAL);
     assert_true(have_list(3, "1 0 "));
-    /* Another one more is the way to replace a master. */
+    /* One more master is allowed: that is how a master is replaced. */
     assert_status(opened(url_of(4, "quarantine=0")), HF_OK);
 }
 
-/* No time mends that: not even a wait without a limit goes on. */
+/* Waiting does not help: even a wait without a limit ends. */
 static void test_a_wait_ends_where_the_masters_refuse_its_client(void **state) {
     hf_client *client = open_patient(3, "quarantine=0", 2000);
     hf_lock *lock = lock_of(client);
@@ -778,7 +782,7 @@ static void test_what_does_not_work_is_refused(void **state) {
     hf_client_close(client);
 }
 
-/* The next notice, whatever is lost meanwhile. */
+/* Return the next notice, skipping losses. */
 static hf_completion next_notice(hf_client *client) {
     for (;;) {
         hf_completion c = next(client);
@@ -804,7 +808,7 @@ static void test_trouble_is_told_once_for_each_change(void **state) {
     assert_int_equal(c.kind, HF_KIND_FAILOVER);
     assert_non_null(strstr(c.error.message, text("%d does not renew", ports[1])));
     assert_int_equal(c.holds, 1);
-    fail_at(2, DEAD); /* another of the minority: nothing new */
+    fail_at(2, DEAD); /* a further one of the minority: nothing new */
     fail_at(3, DEAD);
     c = next_notice(client);
     assert_int_equal(c.kind, HF_KIND_TROUBLE);
@@ -880,7 +884,7 @@ static void test_a_survey_tells_of_each_master(void **state) {
     hf_client_close(client);
 }
 
-/* Whoever trusts masters that forget, or uses one of them alone, is told. */
+/* Warnings for clients that rely on forgetful masters, or use one of the masters alone. */
 static void test_what_is_dangerous_is_warned_of(void **state) {
     hf_client *client = open_trusted(3), *alone;
     (void)state;
@@ -911,8 +915,8 @@ static int64_t left_at(int at) {
     return left != NULL && left->type == REDIS_REPLY_INTEGER ? left->integer : 0;
 }
 
-/* A master that restarts without its data gives others the lock after the quarantine: by then each
- * hold that it has forgotten must have ended. */
+/* A master that restarts without its data grants the lock to others after the quarantine: by that
+ * time each hold that it has forgotten must have ended. */
 static void test_no_lease_is_longer_than_the_quarantine(void **state) {
     hf_acquire_options longer = {.size = sizeof longer, .lease_ms = 5001};
     hf_lock *lock;
@@ -954,7 +958,7 @@ static void test_no_lease_is_longer_than_the_quarantine(void **state) {
     assert_message("fence_life of 4000 ms: it must not be shorter than the quarantine");
 }
 
-/* One vote has just been renewed, and the others long ago: an extension brings all to one end. */
+/* One vote has just been renewed, and the others long ago: an extension gives all one end. */
 static void test_an_extension_makes_no_vote_outlast_the_hold(void **state) {
     hf_client *client = open_trusted(3);
     hf_lock *lock = lock_of(client);
@@ -971,7 +975,7 @@ static void test_an_extension_makes_no_vote_outlast_the_hold(void **state) {
     assert_true(hf_hold_remaining_ms(hold) < 101000);
     assert_status(hf_hold_extend(hold, 20000, 0), HF_OK);
     for (int i = 0; i < 3; i++) {
-        assert_soon(left_at(i) > 110000); /* two have answered, and are enough */
+        assert_soon(left_at(i) > 110000); /* two answers are enough */
         assert_true(left_at(i) <= 150000);
     }
     release(hold);

@@ -1,14 +1,14 @@
-/* A master and two replicas: acquires that wait until replicas have them, and those
- * that do not. */
+/* A master and two replicas: acquires that wait until replicas have the hold, and acquires that do
+ * not. */
 #include "../clients.h"
 #include "servers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What a call waits for replicas that answer, and what a pause of the machine may add. */
+/* How long a call waits for replicas that answer, and what a pause of the machine may add. */
 enum { REPLICAS = 2, PATIENT_MS = 20000, SLACK_MS = 8000 };
-static int ports[1 + REPLICAS]; /* the master's is the first */
+static int ports[1 + REPLICAS]; /* the master's is first */
 static pid_t pids[1 + REPLICAS];
 
 static bool in_step(void) {
@@ -56,7 +56,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* Stopped when this returns: it reads no more, and says nothing. */
+/* Stop the replica before returning: it no longer reads or answers. */
 static void freeze(int replica) {
     int how;
     kill(pids[replica], SIGSTOP);
@@ -159,7 +159,7 @@ static void test_a_busy_lock_costs_no_connection(void **state) {
     long long before = connections_received();
     for (int i = 0; i < TRIES; i++)
         assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
-    /* The one that asks, and that of acquires that wait for replicas. */
+    /* This one, and that of acquires that wait for replicas. */
     assert_in_range(connections_received() - before, 1, 2);
     release(hold);
     hf_lock_close(lock);
@@ -194,7 +194,7 @@ static void test_with_one_replica_frozen_the_other_is_enough(void **state) {
         assert_status(hf_lock_acquire(one, 0, &hold), HF_OK);
         release(hold);
     }
-    assert_in_range(now_ms() - before, 0, PATIENT_MS); /* else each takes that */
+    assert_in_range(now_ms() - before, 0, PATIENT_MS); /* otherwise each takes that long */
     assert_status(hf_lock_acquire(two, 0, &hold), HF_EREPLICAS);
     assert_int_equal(hf_error_last()->replicas, 1);
     assert_free_at_once();
@@ -204,7 +204,7 @@ static void test_with_one_replica_frozen_the_other_is_enough(void **state) {
 
 static atomic_bool done;
 
-/* Asks for more replicas than it will get, on the same client, for another lock. */
+/* Ask for more replicas than there are, on the same client, for another lock. */
 static void *ask_in_vain(void *client) {
     hf_lock_options options = {.size = sizeof options, .replicas = 2, .replica_timeout_ms = 300};
     hf_lock *lock;
@@ -241,7 +241,7 @@ static void test_a_frozen_replica_does_not_slow_who_did_not_ask(void **state) {
                   HF_OK);
     for (int i = 0; i < 2; i++)
         pthread_create(&vain[i], NULL, ask_in_vain, i == 0 ? ann : ben);
-    assert_status(hf_lock_acquire_start(other, NULL, 0, 0, NULL, 1), HF_OK); /* the keeper's too */
+    assert_status(hf_lock_acquire_start(other, NULL, 0, 0, NULL, 1), HF_OK); /* the keeper's, too */
     assert_status(hf_lock_acquire_start(other, NULL, 0, 2000, NULL, 2), HF_OK);
     int64_t before = now_ms();
     for (int i = 0; i < 4; i++)
@@ -251,7 +251,7 @@ static void test_a_frozen_replica_does_not_slow_who_did_not_ask(void **state) {
         pthread_join(turns[i], &all);
         assert_non_null(all);
     }
-    assert_in_range(now_ms() - before, 0, PATIENT_MS); /* 400 turns; it would be 120 s */
+    assert_in_range(now_ms() - before, 0, PATIENT_MS); /* 400 rounds; it would be 120 s */
     done = true;
     for (int i = 0; i < 2; i++)
         pthread_join(vain[i], NULL);
@@ -294,11 +294,11 @@ static void test_who_was_granted_it_holds_when_the_replicas_have_it(void **state
     pthread_join(w.thread, NULL);
     assert_int_equal(w.status, HF_OK);
     for (int i = 1; i <= REPLICAS; i++) {
-        /* All of it: the claim, and so the grant before it. */
+        /* The replica has the claim, and with it the grant before it. */
         assert_int_equal(exists(ports[i]), 1);
         assert_false(has_mark(tell(ports[i], "GET {stock}stock:hf1:f")->str));
     }
-    assert_in_range(hf_hold_remaining_ms(w.hold), 50000, 60000); /* claimed already */
+    assert_in_range(hf_hold_remaining_ms(w.hold), 50000, 60000); /* already claimed */
     release(w.hold);
     hf_lock_close(theirs);
     hf_lock_close(mine);
@@ -320,7 +320,7 @@ static void test_who_was_granted_it_without_the_replicas_hands_it_on(void **stat
     assert_int_equal(first.reached, 1);
     pthread_join(second.thread, NULL);
     assert_int_equal(second.status, HF_OK);
-    assert_in_range(now_ms() - before, 290, 2500); /* not only at a re-check */
+    assert_in_range(now_ms() - before, 290, 2500); /* earlier than at a re-check */
     release(second.hold);
     hf_lock_close(theirs);
     hf_lock_close(mine);
@@ -346,7 +346,7 @@ static void test_a_started_acquire_ends_when_the_replicas_have_it(void **state) 
         assert_int_equal(exists(ports[1]) + exists(ports[2]), 2);
         release(c.hold);
     }
-    /* And one that was queued. */
+    /* Also for an acquire that was queued. */
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     assert_status(hf_lock_acquire_start(mine, NULL, 0, 5000, NULL, 8), HF_OK);
     assert_soon(tell(ports[0], "ZCOUNT {stock}stock:hf1:q 0 9007199254740992")->integer == 1);
@@ -366,7 +366,7 @@ static void test_a_started_acquire_without_the_replicas_is_told_how_many(void **
     hf_lock *mine = stock(ann, 2, 200);
     hf_stats stats = {.size = sizeof stats};
     freeze(1);
-    /* More at once than there are threads for it; each lock is its own. */
+    /* More acquires at once than there are confirmers, each for its own lock. */
     hf_lock *many[40];
     for (int i = 0; i < 40; i++) {
         hf_lock_options options = {
@@ -410,7 +410,7 @@ static void test_closing_during_the_wait_for_replicas_releases(void **state) {
     assert_in_range(now_ms() - before, 0, PATIENT_MS / 2);
     assert_int_equal(exists(ports[0]), 0);
     hf_completion c = {.size = sizeof c};
-    hf_client *closed = client; /* its locks keep it, for its last completions */
+    hf_client *closed = client; /* its locks keep it valid for its last completions */
     assert_status(hf_client_next(closed, &c), HF_OK);
     assert_int_equal(c.op, 7);
     assert_status(c.status, HF_ECANCELED);

@@ -53,7 +53,7 @@ static void test_waits_go_on_over_a_failover(void **state) {
         sleep_ms(5);
     }
     set_down_after(15000);
-    /* The new master is named: all go on. */
+    /* All takers go on after the new master is named. */
     long before[4];
     for (int i = 0; i < 4; i++)
         before[i] = turns[i];
@@ -71,7 +71,7 @@ static void test_a_demoted_master_is_left(void **state) {
     hf_lock *lock;
     hf_hold *hold;
     long long old = master_port();
-    /* Bring back the one that the test before ended, as a replica. */
+    /* Restart the server that the previous test ended, as a replica. */
     for (int i = 0; i < NODES; i++)
         if (node_pids[i] == 0)
             start_node(i, (int)old);
@@ -84,8 +84,8 @@ static void test_a_demoted_master_is_left(void **state) {
     assert_soon(field(sentinels[0], "num-slaves") == NODES - 1);
     fail_over(0);
     assert_soon(master_port() != old);
-    /* READONLY, or a connection that was closed: the new master is found. The old one may answer
-     * once more before the client hears of it; the new one does not know that hold. */
+    /* The client gets READONLY or a closed connection, and finds the new master. The old one may
+     * answer once more before the client learns of it; the new one does not know that hold. */
     hf_status released = HF_ELOST;
     for (int i = 0; i < 3 && released == HF_ELOST; i++) {
         assert_status(hf_lock_acquire(lock, 30000, &hold), HF_OK);
@@ -109,7 +109,7 @@ static void test_one_sentinel_that_answers_is_enough(void **state) {
     hf_client_close(client);
 }
 
-/* As for a while after a failover: the server that a sentinel names is a replica. */
+/* As for a while after a failover: a sentinel names a replica. */
 static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **state) {
     (void)state;
     int port = free_port();
@@ -131,8 +131,8 @@ static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **stat
 
 /* ------------------------------------------------------ A planned failover */
 
-/* The old master goes on for about ten seconds, until a sentinel makes a replica of it;
- * a client that has not heard of the new one by then is served there. */
+/* Begin a failover. The old master goes on for about ten seconds, until a sentinel makes it a
+ * replica; a client that does not know of the new master is served there until then. */
 static void fail_over_from(int64_t old) {
     int64_t until = now_ms() + 30000;
     fail_over(0);
@@ -162,7 +162,7 @@ static bool everywhere(const char *key) {
 typedef struct rival {
     hf_lock *lock;
     const hf_hold *theirs;
-    int64_t overlap_ms; /* for how long the other was still certain when this one had it */
+    int64_t overlap_ms; /* how long the other hold was still certain when this one began */
     bool got;
     atomic_bool done;
 } rival;
@@ -183,7 +183,7 @@ static void *try_often(void *argument) {
     return NULL;
 }
 
-/* Until the key there lasts longer than before. */
+/* Wait until the key there has a later end than before. */
 static int64_t await_renewal(int port, const char *key) {
     int64_t since = now_ms(), last = INT64_MAX, ttl;
     while ((ttl = tell(port, text("PTTL %s", key))->integer) <= last && now_ms() < since + 25000) {
@@ -224,10 +224,10 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
         fail_msg("another held it while this one was certain of %lld ms", (long long)r.overlap_ms);
     assert_false(r.got);
     assert_int_equal(state_now, HF_STATE_HELD);
-    assert_in_range(took_ms, 0, 20000); /* by then it is renewed at the new master */
+    assert_in_range(took_ms, 0, 20000); /* within this time it is renewed at the new master */
 }
 
-/* The replicas do not have the one hold; neither is renewed. */
+/* The replicas lack the one hold; neither hold is renewed. */
 static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **state) {
     (void)state;
     int64_t old = master_port();
@@ -254,7 +254,7 @@ static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **sta
     await_replica((int)old);
 }
 
-/* A cursor counts on the server that gave it: the walk begins again at the new master. */
+/* A cursor is valid on the server that gave it: the walk begins again at the new master. */
 static void test_a_walk_over_all_locks_goes_on_at_the_new_master(void **state) {
     enum { MANY = 300 };
     hf_locks_options fast = {.size = sizeof fast, .rate = HF_NEVER};
@@ -291,7 +291,7 @@ static void test_a_walk_over_all_locks_goes_on_at_the_new_master(void **state) {
     await_replica((int)old);
 }
 
-/* The newest hold inside, while it is there. */
+/* The newest hold inside the section, while it stands. */
 static struct {
     pthread_mutex_t mutex;
     const hf_hold *inside;

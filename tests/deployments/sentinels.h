@@ -1,4 +1,4 @@
-/* Three sentinels, a master and two replicas, of the test that includes this. */
+/* Three sentinels, a master and two replicas, started by the including test. */
 #ifndef SENTINELS_H
 #define SENTINELS_H
 
@@ -61,7 +61,7 @@ static inline int start_all(void **state) {
         fclose(conf);
         sentinel_pids[i] = START(file, "--sentinel");
         assert_soon(answers(sentinels[i]));
-        assert_int_equal(waitpid(sentinel_pids[i], NULL, WNOHANG), 0); /* it is that which does */
+        assert_int_equal(waitpid(sentinel_pids[i], NULL, WNOHANG), 0); /* it is ours */
     }
     for (int i = 0; i < NODES; i++) {
         assert_soon(field(sentinels[i], "num-slaves") == NODES - 1);
@@ -72,7 +72,8 @@ static inline int start_all(void **state) {
     return 0;
 }
 
-/* Short only where a master falls: else a pause of the machine would be a fall. */
+/* Set the time; it is short only while a master must fail: otherwise a pause of the machine would
+ * be a failover. */
 static inline void set_down_after(int ms) {
     for (int i = 0; i < NODES; i++)
         good(tell(sentinels[i], text("SENTINEL SET mine down-after-milliseconds %d", ms)));
@@ -93,8 +94,8 @@ static inline int afresh(void **state) {
     return 0;
 }
 
-/* Have that sentinel make another node the master, without a word to the old one. It is refused
- * while the last time is still being settled. */
+/* Let the sentinel make another node the master, without a message to the old one. It is refused
+ * while the last failover is not complete. */
 static inline void fail_over(int sentinel) {
     int64_t until = now_ms() + 30000;
     for (;;) {

@@ -1,4 +1,4 @@
-/* Servers of these tests' own: real processes, ended by pid with the program. */
+/* Servers that the tests start: real processes, ended by pid with the program. */
 #ifndef SERVERS_H
 #define SERVERS_H
 
@@ -14,12 +14,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-/* A folder of this program's, removed at its end. */
+/* A folder of this program, removed at its end. */
 static char folder[64];
 
-/* Keeps it until this program ends, with a socket that does not listen: other programs draw
- * ports, too, and a server that is stopped comes back. A server may have it beside that, because
- * both say SO_REUSEADDR; another one's trial, without that, may not. */
+/* Reserve the port until this program ends, with a socket that does not listen: other programs
+ * choose ports, too, and a stopped server needs its port again. A server may use the port as well,
+ * because both set SO_REUSEADDR; a program that tries it without may not. */
 static inline int reserve_port(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     address.sin_port = htons((uint16_t)port);
@@ -31,8 +31,9 @@ static inline int reserve_port(int port) {
     return -1;
 }
 
-/* A port, with its partner for the bus of a cluster's nodes; neither is one that the system gives
- * to connections, or that with-redis and the tests in other languages draw. */
+/* Return a port whose partner, for the bus of a cluster's nodes, is also free; the system does not
+ * give either to connections, and with-redis and the tests of other languages do not choose them.
+ */
 static inline int free_port(void) {
     static unsigned seed;
     if (seed == 0)
@@ -46,10 +47,10 @@ static inline int free_port(void) {
     }
 }
 
-/* More of the servers' environment: "NAME=value", up to a NULL. */
+/* More variables for the servers: "NAME=value", ended by a NULL. */
 static char *server_environment[4];
 
-/* redis-server with these arguments, in the folder and on loopback; it dies with this
+/* Start redis-server with these arguments, in the folder and on loopback; it dies with this
  * program. */
 static inline pid_t start_server(const char *const *arguments) {
     const char *words[64] = {"redis-server"};
@@ -60,7 +61,7 @@ static inline pid_t start_server(const char *const *arguments) {
     }
     words[count++] = "--bind";
     words[count++] = "127.0.0.1";
-    words[count++] = "127.0.0.2"; /* which is in no certificate */
+    words[count++] = "127.0.0.2"; /* in no certificate */
     words[count++] = "-::1";
     fflush(NULL);
     pid_t pid = fork();
@@ -89,8 +90,8 @@ static inline void stop_server(pid_t *pid) {
     *pid = 0;
 }
 
-/* Past the library: one command to the server on that port, any answer, or NULL: at once where
- * no server listens, and else only after a time that no pause of the machine takes. */
+/* Send one command to the server on that port, without the library; return any answer, or NULL: at
+ * once if no server listens, otherwise after a time that no pause of the machine takes. */
 static inline redisReply *tell(int port, const char *command) {
     static const struct timeval patience = {.tv_sec = 20};
     redisContext *context = redisConnectWithTimeout("127.0.0.1", port, patience);

@@ -1,5 +1,5 @@
-/* Servers that cannot serve for a while: requests are sent again, by calls
- * and by the keeper, with the same hold ids; and a refusal is known as one. */
+/* Servers that cannot serve for a while: calls and the keeper send requests again, with the same
+ * hold ids; and a refusal is recognized as a refusal. */
 #include "../clients.h"
 #include "servers.h"
 
@@ -9,7 +9,7 @@
 static int port;
 static pid_t pid;
 
-/* A server that would save its data to `dump`, if there were not a folder of that name. */
+/* Start a server that saves its data to `dump`; tests put a folder of that name in its way. */
 static void start(void) {
     pid = START("--port", number(port), "--save", "36000", "1000000000", "--dbfilename", "dump",
                 "--rdbcompression", "no", "--key-load-delay", "30");
@@ -55,15 +55,15 @@ static hf_completion next(hf_client *client) {
 
 /* ----------------------------------------------------------------- Waiting */
 
-/* While the server answers so, a hold is looked at, a lock acquired and one started;
- * all succeed when it serves again. */
+/* While the server refuses in this way, look at a hold, acquire a lock and start an acquire; all
+ * succeed when it serves again. */
 static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
     hf_lock *mine = exclusive_lock(ben, "pens", 20000),
             *started = exclusive_lock(ben, "ink", 20000);
     hf_hold *hold;
     pthread_t thread = 0;
     int64_t asked_at;
-    do /* alarm() ends it */
+    do /* alarm() ends the loop */
         asked_at = now_ms();
     while (!says("EVAL return(1) 0", refusal));
     assert_status(hf_lock_acquire_start(started, NULL, 0, 0, NULL, 1), HF_OK);
@@ -71,11 +71,11 @@ static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
         assert_int_equal(pthread_create(&thread, NULL, end, NULL), 0);
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
-    if (before < asked_at + 100) /* or the machine has paused until it serves again */
-        assert_in_range(now_ms() - before, 100, 14000); /* it did wait */
+    if (before < asked_at + 100) /* or the machine has paused until the server serves again */
+        assert_in_range(now_ms() - before, 100, 14000); /* the call did wait */
     hf_completion c = next(ben);
     assert_status(c.status, HF_OK);
-    /* One hold, however often it was asked. */
+    /* One hold, however often the request was sent. */
     assert_int_equal(read_stored(tell(port, "HGETALL pens")).holds, 1);
     assert_int_equal(read_stored(tell(port, "HGETALL ink")).holds, 1);
     assert_status(hf_hold_check(held), HF_OK);
@@ -108,7 +108,7 @@ static void test_a_server_that_loads_its_data_is_waited_for(void **state) { /* L
     unlink(text("%s/dump", folder));
 }
 
-/* These threads keep no replies, which would be lost with them. */
+/* Promote the replica, on a thread that keeps no replies: they would be lost with it. */
 static void *promote(void *argument) {
     (void)argument;
     redisContext *context = redisConnect("127.0.0.1", port);
@@ -160,7 +160,7 @@ static void test_a_server_in_a_long_script_is_waited_for(void **state) { /* BUSY
 
 static atomic_int turns, refused, inside, failures;
 static atomic_bool done;
-static const char *expected; /* of the refusals */
+static const char *expected; /* the refusals must contain this */
 
 static void *take_turns(void *argument) {
     hf_lock *lock = argument;
@@ -189,8 +189,8 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-/* Two clients take turns while the server refuses for a while; meanwhile a hold of a lease of some
- * seconds is renewed again, and a refused release is repeated. */
+/* Let two clients take turns while the server refuses for a while; meanwhile a hold with a lease of
+ * some seconds is renewed, and a refused release is repeated. */
 static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*end)(void)) {
     hf_lock *locks[6], *mine = exclusive_lock(ann, "held", 4500),
                        *other = exclusive_lock(ben, "other", 60000);

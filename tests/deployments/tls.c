@@ -1,4 +1,4 @@
-/* TLS: the client checks its peer, on both kinds of connections. */
+/* TLS: the client checks its peer, on both kinds of connection. */
 #include "certificates.h"
 
 #include <netdb.h>
@@ -6,7 +6,7 @@
 
 /* -------------------------------------------------------------- Servers */
 
-/* By name where the machine knows its own, to see that names are compared too. */
+/* Return a name if it can be resolved, so that names are compared too. */
 static const char *local_host(void) {
     struct addrinfo *found = NULL;
     bool known = getaddrinfo("localhost", NULL, NULL, &found) == 0;
@@ -99,7 +99,7 @@ static void *wait_for_it(void *lock) {
     return (void *)(intptr_t)status;
 }
 
-/* A pair, a wait that a grant ends, and a renewal: pool, subscription and keeper. */
+/* Acquire and release, wait until a grant arrives, and renew: pool, subscription and keeper. */
 static void use(void) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 4500, .renew = HF_ON};
     hf_lock *lock;
@@ -137,7 +137,7 @@ static void *take_turns(void *lock) {
     return lock;
 }
 
-/* One thread at a time may use a session, and each still gets its own answer. */
+/* One thread at a time may use a session, and each thread gets its own answer. */
 static void test_threads_share_encrypted_connections(void **state) {
     enum { THREADS = 50, NAMES = 20 };
     pthread_t threads[THREADS];
@@ -173,7 +173,7 @@ static void test_a_large_result_goes_over_a_full_socket(void **state) {
     assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_OK);
     kill(servers[GOOD], SIGSTOP);
     assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, result, HF_RESULT_MAX, 60000, 1), HF_OK);
-    sleep_ms(300); /* the socket gets full */
+    sleep_ms(300); /* until the socket is full */
     kill(servers[GOOD], SIGCONT);
     hf_completion completion = next_of(client);
     assert_int_equal(completion.kind, HF_KIND_RELEASE);
@@ -195,7 +195,8 @@ static void test_another_host_s_certificate_is_refused(void **state) {
     assert_message("127.0.0.2");
 }
 
-/* Nor is it enough that it knows the address which the name led to, or the name as its subject. */
+/* It is not enough that the certificate has the address to which the name leads, or the name as its
+ * subject. */
 static void test_a_certificate_of_another_name_is_refused(void **state) {
     (void)state;
     if (strcmp(local_host(), "localhost") != 0)
@@ -252,7 +253,7 @@ static void test_files_that_cannot_be_used_are_named(void **state) {
     assert_message("tls_key");
 }
 
-/* Opens the client in a process whose terminal is this one, and ends. */
+/* Open the client in a process with this terminal, and end. */
 static void open_on(const char *terminal) {
     if (setsid() < 0 || ioctl(open(terminal, O_RDWR), TIOCSCTTY, 0) != 0)
         _exit(2);
@@ -261,7 +262,7 @@ static void open_on(const char *terminal) {
     _exit(status == HF_EINVAL && strstr(hf_error_message(), "tls_key") != NULL ? 0 : 1);
 }
 
-/* OpenSSL would ask for its password there, and wait. */
+/* OpenSSL would ask for its password on the terminal, and wait. */
 static void test_a_key_with_a_password_asks_no_terminal(void **state) {
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status = -1;
     (void)state;

@@ -1,5 +1,5 @@
-/* Servers that cannot be reached, in the ways there are: every call and every started
- * operation ends in its time, and no thread spins. */
+/* Servers that cannot be reached, in each way: every call and every started operation ends in its
+ * time, and no thread spins. */
 #include "servers.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-enum { CONNECT_MS = 250, SLACK_MS = 8000 }; /* a machine may pause */
+enum { CONNECT_MS = 250, SLACK_MS = 8000 }; /* the machine may pause */
 static int port;
 static pid_t pid;
 
@@ -45,7 +45,7 @@ static hf_hold *soon_held(hf_lock *lock) {
     return hold;
 }
 
-/* In the server's place, a socket that listens. */
+/* Let a socket listen in the server's place. */
 static int listen_instead(int backlog) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
@@ -58,7 +58,7 @@ static int listen_instead(int backlog) {
     return fd;
 }
 
-/* Its backlog is full: a new connection gets no answer at all. */
+/* Its backlog is full: a new connection gets no answer. */
 static int crowd[8];
 static int black_hole(void) {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -80,7 +80,7 @@ static void end_crowd(int fd) {
 
 /* ------------------------------------------------------------------ In time */
 
-/* Ends within its timeout and one connect timeout, one way or another but held. */
+/* Check that the call ends within its timeout and one connect timeout, in any way except held. */
 #define assert_in_time(timeout_ms, call)                                                           \
     do {                                                                                           \
         int64_t before_ = now_ms();                                                                \
@@ -117,7 +117,7 @@ static void everything_ends_in_time(int (*vanish)(void)) {
     waiting w = {.lock = wanted, .timeout_ms = 1500}; /* in the queue when it happens */
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_soon(tell(port, "ZCOUNT {theirs}theirs:hf1:q 0 9007199254740992")->integer == 1);
-    assert_status(hf_lock_acquire_start(wanted, "me", 2, 1500, NULL, 1), HF_OK); /* and this */
+    assert_status(hf_lock_acquire_start(wanted, "me", 2, 1500, NULL, 1), HF_OK); /* and this one */
     assert_soon(tell(port, "ZCOUNT {theirs}theirs:hf1:q 0 9007199254740992")->integer == 2);
 
     int fd = vanish();
@@ -169,7 +169,7 @@ static int go_away(void) {
     return -1;
 }
 
-/* It is there, and takes connections, and says nothing. */
+/* Let the server accept connections, and send nothing. */
 static int fall_silent(void) {
     go_away();
     return listen_instead(128);
@@ -197,7 +197,7 @@ static void test_to_open_a_client_on_a_black_hole_takes_one_connect_timeout(void
     int fd = black_hole();
     int64_t before = now_ms();
     assert_in_time(0, hf_client_open(text("redis://127.0.0.1:%d", port), &options, &client));
-    assert_true(now_ms() - before >= CONNECT_MS - 20); /* it is one */
+    assert_true(now_ms() - before >= CONNECT_MS - 20); /* one connect timeout */
     assert_message("cannot reach redis://127.0.0.1:");
     end_crowd(fd);
 }
@@ -213,7 +213,7 @@ static int64_t cpu_ms(void) {
 
 static atomic_int attempts;
 
-/* Takes each connection, counts it, and closes it. */
+/* Accept each connection, count it, and close it. */
 static void *slam(void *argument) {
     int fd, listener = *(int *)argument;
     while ((fd = accept(listener, NULL, NULL)) >= 0) {
@@ -229,10 +229,10 @@ static void test_a_connection_that_stays_broken_is_tried_now_and_then(void **sta
     hf_lock *mine = lease_lock(client, "mine", 6000, HF_ON),
             *theirs = lease_lock(other, "theirs", 60000, HF_ON),
             *wanted = lease_lock(client, "theirs", 60000, HF_ON);
-    hf_hold *first = soon_held(mine), /* to be renewed */
+    hf_hold *first = soon_held(mine), /* is renewed */
         *hold = held(theirs);
     pthread_t slammer;
-    waiting w = {.lock = wanted, .timeout_ms = 2500}; /* wants its subscription */
+    waiting w = {.lock = wanted, .timeout_ms = 2500}; /* needs its subscription */
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_soon(tell(port, "ZCOUNT {theirs}theirs:hf1:q 0 9007199254740992")->integer == 1);
     int listener = listen_instead(128);
@@ -243,7 +243,7 @@ static void test_a_connection_that_stays_broken_is_tried_now_and_then(void **sta
     pthread_join(w.thread, NULL);
     sleep_ms(500);
     print_message("%d attempts, %d ms of a CPU in 3 s\n", attempts, (int)(cpu_ms() - cpu));
-    assert_in_range(attempts, 1, 200); /* a loop would make thousands */
+    assert_in_range(attempts, 1, 200); /* without a pause there would be thousands */
     assert_in_range(cpu_ms() - cpu, 0, 300);
     shutdown(listener, SHUT_RDWR);
     pthread_join(slammer, NULL);
@@ -276,7 +276,7 @@ static int connect_to(int there) {
     return -1;
 }
 
-/* Commands go to the one, and a connection that subscribes goes on with the other. */
+/* Pass commands to one server, and a connection that subscribes to the other. */
 static void *converse(void *argument) {
     relay r = *(relay *)argument;
     char bytes[16384];
@@ -332,12 +332,12 @@ static void test_a_subscription_to_another_server_is_not_relied_on(void **state)
         hf_hold *hold = held(theirs);
         waiting w = {.lock = mine, .timeout_ms = 20000};
         pthread_create(&w.thread, NULL, wait_for_it, &w);
-        sleep_ms(i == 0 ? 2500 : 200); /* by now it has found out, and polls */
+        sleep_ms(i == 0 ? 2500 : 200); /* the client has found out, and polls */
         assert_soon(tell(port, "ZCOUNT {stock}stock:hf1:q 0 9007199254740992")->integer == 0);
         assert_status(hf_hold_release(hold), HF_OK);
         pthread_join(w.thread, NULL);
         assert_int_equal(w.status, HF_OK);
-        assert_status(hf_lock_release_as(mine, NULL, 0), HF_ENOTHELD); /* of another thread */
+        assert_status(hf_lock_release_as(mine, NULL, 0), HF_ENOTHELD); /* held by another thread */
         assert_status(hf_lock_break(theirs, read_stored(tell(port, "HGETALL stock")).fence, 0),
                       HF_OK);
         hf_hold_close(hold);

@@ -1,5 +1,5 @@
-/* Without blocking: every started operation ends with one completion, and leaves
- * nothing behind that its completion does not report. */
+/* Calls that do not block: every started operation ends with one completion, and leaves nothing
+ * behind that its completion does not report. */
 #include "faults.h"
 
 static hf_client *client, *other;
@@ -27,7 +27,7 @@ static int tear_down(void **state) {
 
 /* ----------------------------------------------------------- Completions */
 
-/* The next completion is of this operation, and says this. */
+/* Check that the next completion is of this operation, and has this status. */
 static hf_completion told_of(int32_t kind, int64_t op, hf_status status, int64_t within_ms) {
     hf_completion completion = completion_within(client, within_ms);
     assert_int_equal(completion.kind, kind);
@@ -101,7 +101,7 @@ static void test_500_started_acquires_are_served_in_order_on_one_thread(void **s
             assert_int_equal(completion.op, OPS + ++released);
         }
     }
-    /* A release each; and the lock looked after. */
+    /* One release each, and the checks on the lock. */
     assert_in_range(scripts_run(), OPS + 1, OPS + 1 + 10);
     told_nothing();
     assert_nothing_left();
@@ -118,7 +118,7 @@ static void test_two_acquires_that_one_thread_started_exclude_each_other(void **
     start(50, 3);
     hf_completion late = told_of(HF_KIND_ACQUIRE, 3, HF_ETIMEOUT, 2000);
     assert_non_null(strstr(late.error.message, "at last by 'holdfast@"));
-    assert_status(hf_lock_acquire(lock, 0, &nested), HF_EBUSY); /* nor does its thread own it */
+    assert_status(hf_lock_acquire(lock, 0, &nested), HF_EBUSY); /* nor does the thread own it */
     start(5000, 4);
     assert_soon(queued("k") == 1);
     told_nothing();
@@ -173,7 +173,7 @@ static void test_a_started_acquire_that_times_out_leaves_nothing_behind(void **s
     (void)state;
     hf_hold *hold = held(theirs);
     for (int i = 1; i <= 40; i++)
-        start(i, i); /* some before they have a place */
+        start(i, i); /* some end before they have a place */
     for (int i = 1; i <= 40; i++) {
         hf_completion completion = completion_within(client, 2000);
         assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
@@ -210,7 +210,7 @@ static void test_a_started_timeout_that_races_the_release_leaves_nothing_behind(
     print_message("%d times the lock was faster\n", won);
 }
 
-/* H5: they ask often instead. */
+/* H5: they send requests often instead. */
 static void test_without_the_right_to_subscribe_started_acquires_work_too(void **state) {
     (void)state;
     TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
@@ -248,7 +248,7 @@ static void test_without_the_right_to_subscribe_started_acquires_work_too(void *
     TELL("ACL DELUSER poller");
 }
 
-/* H244: what nests would wait for itself behind another wait of its client. */
+/* H244: an acquire that nests would wait for itself behind another waiter of its client. */
 static void test_what_nests_is_asked_for_where_no_messages_come(void **state) {
     (void)state;
     TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
@@ -303,7 +303,7 @@ static void test_a_cancel_that_races_the_grant_leaves_nothing_behind(void **stat
     for (int i = 1; i <= rounds; i++) {
         hf_hold *hold = held(theirs);
         start(i % 2 ? HF_FOREVER : 60000, i);
-        if (i % 4 > 0) /* else while it asks for its place */
+        if (i % 4 > 0) /* the others while they ask for their places */
             assert_soon(queued("k") == 1);
         assert_status(hf_hold_release(hold), HF_OK);
         if (i % 3 > 0)
@@ -359,7 +359,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     assert_int_equal(NUMBER("EXISTS k"), 0);
     hf_hold_close(hold);
 
-    hold = held(lock); /* and one that an operator has broken */
+    hold = held(lock); /* this hold is broken by an operator */
     TELL("DEL k");
     assert_status(hf_hold_release_start(hold, 9), HF_OK);
     told_released(9, HF_ELOST, 2000);
@@ -386,7 +386,7 @@ static void test_a_started_keep_ends_the_hold_when_the_server_has_it(void **stat
     assert_status(hf_hold_keep_start(hold, 0, 9), HF_OK);
     told_released(9, HF_OK, 2000);
     hf_hold_close(hold);
-    hold = held(lock); /* and one that an operator has broken */
+    hold = held(lock); /* this hold is broken by an operator */
     TELL("DEL k");
     assert_status(hf_hold_keep_start(hold, 60000, 10), HF_OK);
     assert_int_equal(completion_within(client, 2000).kind, HF_KIND_LOSS);
@@ -455,7 +455,7 @@ static void test_a_started_renewal_finds_a_loss_and_a_release(void **state) {
     told_nothing();
 }
 
-/* And a closed handle, and a closed client. */
+/* Also with a closed handle and a closed client. */
 static void test_a_started_renewal_ends_whatever_becomes_of_its_hold(void **state) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 60000};
     hf_lock *lasting = must_lock(client, "k", &options);
@@ -506,7 +506,7 @@ static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     assert_status(hf_hold_extend_start(hold, 9, 0, 1), HF_EINVAL);
     assert_status(hf_hold_extend_start(hold, HF_NEVER, 0, 1), HF_EINVAL);
     assert_status(hf_hold_extend_start(hold, 1000, 1, 0), HF_EINVAL);
-    assert_true(hf_hold_remaining_ms(hold) > 5000); /* nor was it made shorter */
+    assert_true(hf_hold_remaining_ms(hold) > 5000); /* and it was not made shorter */
     assert_status(hf_op_cancel(client, 0), HF_ENOTHELD);
     assert_status(hf_op_cancel(client, 99), HF_ENOTHELD);
     assert_status(hf_op_cancel(NULL, 1), HF_EINVAL);
@@ -518,7 +518,8 @@ static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     give_back(hold, HF_OK);
 }
 
-/* Refused while its operation is under way, whatever that is; and free once it is told. */
+/* A number is refused while its operation, of any kind, is under way; it is free once the
+ * completion is read. */
 static void test_a_number_in_use_is_refused(void **state) {
     (void)state;
     hf_hold *hold = held(theirs), *mine;
@@ -531,14 +532,14 @@ static void test_a_number_in_use_is_refused(void **state) {
     assert_status(hf_hold_renew_start(mine, 7), HF_EINVAL);
     assert_status(hf_hold_check_start(mine, 7), HF_EINVAL);
     assert_status(hf_hold_extend_start(mine, 1000, HF_EXTEND_REPLACE, 7), HF_EINVAL);
-    assert_true(hf_hold_remaining_ms(mine) > 5000); /* nor was it made shorter */
+    assert_true(hf_hold_remaining_ms(mine) > 5000); /* and it was not made shorter */
     assert_status(hf_hold_release_start(mine, 7), HF_EINVAL);
     assert_int_equal(hf_hold_state(mine), HF_STATE_HELD);
     assert_status(hf_op_cancel(client, 7), HF_OK);
     told_acquired(7, HF_ECANCELED, 2000);
     assert_status(hf_op_cancel(client, 7), HF_ENOTHELD);
 
-    kill(the_server, SIGSTOP); /* a renewal and a release have numbers, too */
+    kill(the_server, SIGSTOP); /* renewals and releases have numbers, too */
     assert_status(hf_hold_renew_start(mine, 7), HF_OK);
     assert_status(hf_hold_check_start(mine, 7), HF_EINVAL);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7), HF_EINVAL);
@@ -560,7 +561,7 @@ static void test_a_number_in_use_is_refused(void **state) {
     give_back(hold, HF_OK);
 }
 
-/* Cancelled in any order, among thousands. */
+/* The operations are cancelled in any order, among thousands. */
 static void test_each_of_many_numbers_finds_its_operation(void **state) {
     enum { OPS = 3000 };
     (void)state;
@@ -601,13 +602,13 @@ static void test_keep_leaves_a_started_hold_with_the_client_too(void **state) {
         hf_hold_close(hold);
         assert_int_equal(NUMBER("EXISTS k"), 0);
     }
-    /* And it waited for one. */
+    /* The hold of an acquire that waited stays with the client as well. */
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, "ann", 3, 5000, &keep, 2), HF_OK);
     assert_soon(queued("k") == 1);
     give_back(hold, HF_OK);
     hf_hold_close(told_acquired(2, HF_OK, 2000));
-    assert_int_equal(hf_lock_count_as(lock, "ann", 3), 1); /* the handle was not all */
+    assert_int_equal(hf_lock_count_as(lock, "ann", 3), 1); /* the hold outlives its handle */
     assert_status(hf_lock_release_as(lock, "ann", 3), HF_OK);
 }
 
@@ -633,7 +634,7 @@ static void test_a_started_acquire_renews_loses_and_heals_like_any(void **state)
 
 /* ------------------------------------------------------ Close and trouble */
 
-/* The lock's handle keeps the client's memory, so that its reader can end. */
+/* The lock's handle keeps the client's memory valid, so that its reader can end. */
 static void test_closing_ends_every_operation_with_its_completion(void **state) {
     (void)state;
     hf_hold *hold = held(theirs);
@@ -664,7 +665,7 @@ static void test_closing_ends_every_operation_with_its_completion(void **state) 
     assert_nothing_left();
 }
 
-/* Started, and the client closes in the middle of whatever that is. */
+/* The client closes in the middle of started operations of every kind. */
 static void test_a_close_that_races_what_was_started_leaves_nothing_behind(void **state) {
     (void)state;
     for (int i = 0; i < 60; i++) {
@@ -701,7 +702,7 @@ static void *begin_checks(void *hold) {
     return (void *)(intptr_t)status;
 }
 
-/* A started operation ends, even if another thread closes the client just then. */
+/* A started operation ends even if another thread closes the client at that moment. */
 static void test_what_is_started_while_the_client_is_closed_ends_too(void **state) {
     (void)state;
     for (int i = 0; i < 60; i++) {
@@ -754,7 +755,7 @@ static void test_every_operation_ends_when_the_server_does_not_answer(void **sta
     assert_in_range(now_ms() - since, 0, 3000);
     kill(the_server, SIGCONT);
     hf_hold_close(hold);
-    /* The patient one gets the lock that all the others have left. */
+    /* The waiter with patience gets the lock after all others have left. */
     give_back(told_acquired(4, HF_OK, 10000), HF_OK);
     assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     told_nothing();
@@ -762,11 +763,11 @@ static void test_every_operation_ends_when_the_server_does_not_answer(void **sta
 
 /* --------------------------------------------------------- Several at once */
 
-/* a, and k of `lock`, in an order that is not that of their names. */
+/* Start an acquire of a and of k (`lock`), in another order than that of their names. */
 static void start_both(int64_t timeout_ms, int64_t op) {
     hf_lock *a = must_lock(client, "a", NULL), *locks[] = {lock, a};
     assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, timeout_ms, NULL, op), HF_OK);
-    hf_lock_close(a); /* which the operation does not need any more */
+    hf_lock_close(a); /* the operation no longer needs it */
 }
 
 static void told_both(int64_t op, hf_status status) {
@@ -780,7 +781,7 @@ static void test_several_started_at_once_are_told_together_in_the_callers_order(
     hf_hold *hold = held(theirs);
     start_both(20000, 5);
     assert_soon(queued("k") == 1);
-    assert_int_equal(NUMBER("EXISTS a"), 1); /* it is held already, and nothing is told yet */
+    assert_int_equal(NUMBER("EXISTS a"), 1); /* already held, and not yet reported */
     told_nothing();
     give_back(hold, HF_OK);
     hf_hold *k = told_acquired(5, HF_OK, 4000), *a = told_acquired(6, HF_OK, 4000);
@@ -834,7 +835,7 @@ static void test_of_several_started_none_is_held_when_the_refusal_is_told(void *
     assert_nothing_left();
 }
 
-/* k would wait for its own caller, and a for none. */
+/* Waiting for k, the caller would wait for itself; for a it would not wait. */
 static void test_each_of_several_started_has_its_options(void **state) {
     (void)state;
     hf_acquire_options holds = {.size = sizeof holds, .flags = HF_ACQUIRE_HOLDS};
@@ -858,7 +859,7 @@ static void test_several_started_are_told_of_the_close_and_leave_nothing(void **
     start_both(HF_FOREVER, 8);
     assert_soon(queued("k") == 1);
     hf_lock *kept = lock;
-    lock = must_lock(other, "k", NULL); /* the handle of the closed client goes last */
+    lock = must_lock(other, "k", NULL); /* the handle of the closed client is closed last */
     hf_client_close(client);
     hf_completion completion = {.size = sizeof completion};
     for (int i = 0; i < 2; i++) {
@@ -872,7 +873,7 @@ static void test_several_started_are_told_of_the_close_and_leave_nothing(void **
     assert_nothing_left();
 }
 
-/* The lease of the first ends while the second is waited for: all is begun again. */
+/* The lease of the first lock ends while the second is waited for: the acquire begins again. */
 static void test_several_started_begin_again_when_a_lease_has_ended(void **state) {
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 100, HF_OFF), lease_lock(client, "k", 100, HF_OFF)};

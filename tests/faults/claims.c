@@ -1,11 +1,11 @@
-/* A lock that was won by waiting: its grant is claimed before it runs out, whatever
- * happens to the claim, and its lease is as long as that of any hold. */
+/* A lock that was won by waiting: its grant is claimed before it ends, whatever happens to the
+ * claim, and its lease is as long as that of any other hold. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
 
 static proxy *way;
-static hf_client *client, *other; /* through it; past it */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
 
 static int set_up(void **state) {
     int result = begin_fault(state);
@@ -19,7 +19,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The other holds the lock, and lets go of it that long after this one began to wait. */
+/* Wait while the other client holds the lock and releases it after_ms later; return the hold. */
 static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
     hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
     hf_hold *hold;
@@ -37,7 +37,7 @@ static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
     return w->hold;
 }
 
-/* It is held for good: for longer than the server gave it before it was claimed. */
+/* Check that the hold lasts longer than its grant would without a claim. */
 static void assert_claimed(hf_hold *hold) {
     for (int64_t until = now_ms() + 3500; now_ms() < until; sleep_ms(5))
         if (hf_hold_state(hold) != HF_STATE_HELD)
@@ -79,7 +79,7 @@ static void test_a_grant_that_comes_late_is_claimed_at_once(void **state) {
     hf_lock_close(lock);
 }
 
-/* The message is lost, and the re-check comes when little of the grant is left. */
+/* The message is lost, and the re-check is sent when little of the grant is left. */
 static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF),
@@ -89,7 +89,7 @@ static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **sta
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     waiter *w = waiter_start(lock, 20000);
     assert_soon(queued("k") == 1);
-    sleep_ms(400); /* it asks again within 3 s, and the grant lasts for as long */
+    sleep_ms(400); /* the next re-check is within 3 s, as long as the grant lasts */
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
     assert_claimed(w->hold);
@@ -98,7 +98,8 @@ static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **sta
     hf_lock_close(lock);
 }
 
-/* It is to be answered with its whole lease, and does not get that: then no caller has it. */
+/* The acquire must return its hold with the whole lease, and cannot: then no caller has the lock.
+ */
 static void test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     (void)state;
@@ -124,7 +125,8 @@ static void test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back
 
 /* ---------------------------------------------------------------- Leases */
 
-/* A fence is the time of the grant, by the server's clock. */
+/* Return how long the hold lasts from its grant; a fence is the time of the grant by the server's
+ * clock. */
 static int64_t lasts_ms(const hf_hold *hold) {
     return expires_at("k") - hf_hold_fence(hold) / 1000;
 }
@@ -135,8 +137,8 @@ static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) 
     for (size_t i = 0; i < COUNT(leases); i++) {
         hf_lock *lock = lease_lock(client, "k", leases[i], HF_OFF);
         hf_hold *hold = won_by_waiting(lock, 0);
-        sleep_ms((int)(leases[i] * 2 / 3)); /* it is claimed by now, if it ever is */
-        /* It may end later by as long as the grant and the claim were on their way. */
+        sleep_ms((int)(leases[i] * 2 / 3)); /* if it is ever claimed, it is now */
+        /* The lease may end later by as long as the grant and the claim were on their way. */
         assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] * 6 / 5);
         int64_t there = NUMBER("PTTL k"), here = hf_hold_remaining_ms(hold);
         assert_in_range(here, 1, there);

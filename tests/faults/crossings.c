@@ -1,5 +1,5 @@
-/* Two events at once, and a server that behaves oddly for a moment: faults that
- * once existed, each with the order of events that showed it. */
+/* Two events at once, and a server that behaves oddly for a moment: faults that once existed, each
+ * with the order of events that showed it. */
 #include "faults.h"
 
 static hf_client *ann, *ben;
@@ -23,8 +23,8 @@ static hf_lock *lock_for(hf_client *client, const char *name, const char *owner,
     return open_lock(client, name, owner, OPTIONS(.lease_ms = lease_ms, .renew = HF_OFF));
 }
 
-/* The holder's lease and the waiter's time end together: the re-check is due when
- * the cancel is sent. It must not take a lock for which no caller waits. */
+/* The holder's lease and the waiter's time end together: the re-check is due when the cancel is
+ * sent. The re-check must not take a lock for which no caller waits. */
 static void *let_it_end(void *number) {
     for (int i = 0; i < 30; i++) {
         char name[40];
@@ -32,7 +32,7 @@ static void *let_it_end(void *number) {
         hf_lock *held = lock_for(ann, name, "ann", 60),
                 *wanted = lock_for(ben, name, "ben", HF_NEVER);
         hf_hold *first, *second;
-        /* On a busy machine its lease may be over before it knows that it has it. */
+        /* On a busy machine the lease may end before the client knows that it has the lock. */
         bool got = hf_lock_acquire(held, 0, &first) == HF_OK;
         if (got && hf_lock_acquire(wanted, 60 + i % 5, &second) == HF_OK) {
             must_be(hf_hold_release(second), HF_OK);
@@ -56,7 +56,7 @@ static void test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind
     assert_nothing_left();
 }
 
-/* Two threads of one owner release at once: two holds end, not one twice. */
+/* Two threads of one owner release at once: two holds end, not one hold twice. */
 static pthread_barrier_t together;
 
 static void *take_and_release(void *lock) {
@@ -80,8 +80,8 @@ static void test_releases_at_once_end_a_hold_each(void **state) {
     hf_lock_close(lock);
 }
 
-/* C4 d, C7: an "exactly that long" without an answer may still arrive, and then the
- * server has less than was asked for since. */
+/* C4 d, C7: a replacement of the lease without an answer may arrive late; the server then has less
+ * than later requests asked for. */
 static void test_a_replacement_that_may_come_late_bounds_what_is_certain(void **state) {
     proxy *way = proxy_start();
     hf_client *cid;
@@ -104,7 +104,7 @@ static void test_a_replacement_that_may_come_late_bounds_what_is_certain(void **
     proxy_stop(way);
 }
 
-/* H5: whatever command a user may not run, an acquire is whole or not at all. */
+/* H5: whatever permission is missing, an acquire is complete or does nothing. */
 static void test_a_missing_permission_leaves_no_half_lock(void **state) {
     static const char *const missing[] = {"pexpire", "pexpireat", "set",  "hset", "get",
                                           "exists",  "time",      "hget", "del"};
@@ -122,7 +122,7 @@ static void test_a_missing_permission_leaves_no_half_lock(void **state) {
             hf_hold_release(hold), hf_hold_close(hold);
         else
             assert_status(status, HF_ESERVER);
-        if (strcmp(missing[i], "del") != 0) /* nothing can be given back then */
+        if (strcmp(missing[i], "del") != 0) /* without DEL no lock can be released */
             assert_int_equal(NUMBER("EXISTS stock"), 0);
         hf_lock_close(lock);
         hf_client_close(cid);
@@ -154,7 +154,7 @@ static void test_a_releaser_who_may_not_ask_who_listens_leaves_the_queue_alone(v
     TELL("ACL DELUSER cid");
 }
 
-/* C4: an answer from before a replacement says nothing about the time left after it. */
+/* C4: an answer from before a replacement does not show the time that is left after it. */
 static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(void **state) {
     proxy *way = proxy_start();
     hf_client *cid;
@@ -183,7 +183,7 @@ static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(v
     proxy_stop(way);
 }
 
-/* Its answer tells of the time before another program cut the hold short. */
+/* The answer shows the time from before another program shortened the hold. */
 static void test_a_renewal_that_crosses_a_cut_by_another_program_does_not_count(void **state) {
     proxy *way = proxy_start();
     hf_client *cid;
@@ -208,15 +208,15 @@ static void test_a_renewal_that_crosses_a_cut_by_another_program_does_not_count(
     proxy_stop(way);
 }
 
-/* C4 d: two replacements of one lease are under way at once, one through the pool and
- * one through the keeper. Whatever the order in which they are sent, carried out and
- * answered, the client never counts on more than the server has. */
+/* C4 d: two replacements of a lease are under way at once, one through the pool and one through the
+ * keeper. In whatever order they are sent, carried out and answered, the client never counts on
+ * more than the server has. */
 enum { SHORT_MS = 400, LONG_MS = 4000 };
 
 typedef struct crossing {
     hf_hold *hold;
-    bool first_started;   /* through the keeper, and the second through the pool */
-    bool carried_in_turn; /* the first first; else the second */
+    bool first_started;   /* through the keeper; the second through the pool */
+    bool carried_in_turn; /* the first is carried out first; else the second */
     bool answered_in_turn;
     int64_t first_ms, second_ms;
 } crossing;
@@ -230,7 +230,7 @@ typedef struct replacement {
 static void *replace(void *argument) {
     const replacement *r = argument;
     hf_status status = hf_hold_extend(r->hold, r->ms, 1);
-    must(status == HF_OK || status == HF_ELOST); /* on a busy machine it may be over */
+    must(status == HF_OK || status == HF_ELOST); /* on a busy machine the lease may have ended */
     return NULL;
 }
 
@@ -278,7 +278,7 @@ static void cross(proxy *way, hf_client *cid, const crossing *c) {
         replace_end(cid, &second);
 }
 
-/* By what was true before it was looked at here. */
+/* Compare with the server's time from before the client's was read. */
 static bool more_here_than_there(const hf_hold *hold) {
     hf_lock *theirs = lock_for(ben, "stock", "ben", 60000);
     hf_hold *other = NULL;
@@ -355,14 +355,14 @@ static void test_what_a_replacement_may_still_shorten_is_not_handed_over(void **
     proxy_deliver(way);
     assert_true(hf_hold_remaining_ms(theirs != NULL ? theirs : hold) <= NUMBER("PTTL stock"));
     assert_status(status, HF_EUNKNOWN);
-    give_back(hold, HF_OK); /* it is as before */
+    give_back(hold, HF_OK); /* as before */
     hf_lock_close(lock);
     hf_lock_close(other);
     hf_client_close(cid);
     proxy_stop(way);
 }
 
-/* Nor is it kept, if that may be for less. */
+/* Nor is it kept if it may then be kept for less. */
 static void test_what_a_replacement_may_still_shorten_is_not_kept_for_longer(void **state) {
     proxy *way = proxy_start();
     hf_client *cid;
@@ -377,7 +377,7 @@ static void test_what_a_replacement_may_still_shorten_is_not_kept_for_longer(voi
     assert_status(hf_hold_keep(hold, 60000), HF_EUNKNOWN);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_keep(hold, 1500), HF_OK);
-    proxy_deliver(way); /* the replacement, which moves a kept hold neither way */
+    proxy_deliver(way); /* the replacement, which does not change a kept hold */
     assert_in_range(NUMBER("PTTL stock"), 1, 1500);
     hf_hold_close(hold);
     hf_lock_close(lock);
@@ -386,7 +386,7 @@ static void test_what_a_replacement_may_still_shorten_is_not_kept_for_longer(voi
     TELL("DEL stock");
 }
 
-/* Its request is late, or its answer is lost: it is sent again. */
+/* The keep's request is late, or its answer is lost: it is sent again. */
 static void test_a_keep_without_an_answer_is_repeated(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -435,7 +435,7 @@ static void test_a_hold_whose_lease_is_being_replaced_is_not_handed_over(void **
     TELL("DEL stock");
 }
 
-/* For a thread sanitizer: a replacement gives the lease that renewals ask for. */
+/* For a thread sanitizer: a replacement sets the lease that renewals ask for. */
 static void *renew_often(void *hold) {
     for (int i = 0; i < 50; i++)
         must_be(hf_hold_renew(hold), HF_OK);
@@ -456,12 +456,12 @@ static void test_renewals_and_replacements_may_be_made_at_once(void **state) {
     hf_lock_close(lock);
 }
 
-/* Its lease is over before its answer is here: it ends all the same. */
+/* The lease ends before its answer arrives: the acquire ends nevertheless. */
 static void test_a_started_try_that_is_answered_too_late_is_busy(void **state) {
     hf_lock *lock = lock_for(ann, "stock", "ann", 10);
     (void)state;
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
-    hf_completion first = next_of(ann); /* connected now */
+    hf_completion first = next_of(ann); /* connected from now on */
     hf_hold_close(first.hold);
     assert_soon(NUMBER("EXISTS stock") == 0);
     TELL("CLIENT PAUSE 200 ALL");
@@ -494,7 +494,7 @@ static void *release_meanwhile(void *hold) {
     return NULL;
 }
 
-/* Its request gets lost on the way, and by then the client is closed. */
+/* The request is lost on the way; meanwhile the client is closed. */
 static void test_a_release_that_fails_while_its_client_closes_is_made_all_the_same(void **state) {
     hf_client_options options = {.size = sizeof options, .command_timeout_ms = 500};
     (void)state;
@@ -530,7 +530,7 @@ static void test_a_release_that_fails_while_its_client_closes_is_made_all_the_sa
     }
 }
 
-/* A subscription that stayed would make its dead waiters look alive. */
+/* A subscription that stayed would make the client's dead waiters look alive. */
 static void test_a_closed_client_listens_no_more(void **state) {
     hf_client *cid = open_client();
     hf_lock *lock = lock_for(cid, "stock", "cid", 60000),
@@ -540,14 +540,14 @@ static void test_a_closed_client_listens_no_more(void **state) {
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT);
     assert_int_equal(TELL("PUBSUB CHANNELS")->elements, 1);
-    hf_client_close(cid); /* with its lock still open */
+    hf_client_close(cid); /* while its lock is still open */
     assert_soon(TELL("PUBSUB CHANNELS")->elements == 0);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
     hf_lock_close(theirs);
 }
 
-/* No renewal has told of it yet. Seed 652: also the grant of a shared hold. */
+/* No renewal has reported the loss yet. Seed 652: also for the grant of a shared hold. */
 static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(ann, "k", 60000, HF_OFF);
@@ -570,7 +570,7 @@ static void test_the_next_grant_ends_what_was_lost_and_all_that_nested_in_it(voi
     hf_lock_close(lock);
 }
 
-/* H208: the hold around it was released before it. */
+/* H208: the outer hold was released before the nested one. */
 static void test_the_next_grant_ends_what_nested_in_a_hold_that_was_released(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(ann, "k", 60000, HF_OFF);
@@ -588,7 +588,7 @@ static void test_the_next_grant_ends_what_nested_in_a_hold_that_was_released(voi
     hf_lock_close(lock);
 }
 
-/* No timer sees that a lease is over, if it is not renewed and nothing waits for losses. */
+/* If a lease is not renewed, and the program does not wait for losses, no timer sees its end. */
 static void test_what_is_over_when_another_is_granted_is_told_as_that(void **state) {
     (void)state;
     hf_lock *lock = lock_for(ann, "k", "ann", 50), *theirs = lock_for(ann, "k", "cid", 60000);
@@ -604,8 +604,7 @@ static void test_what_is_over_when_another_is_granted_is_told_as_that(void **sta
     hf_lock_close(lock);
 }
 
-/* One that is not claimed yet, too; also after a hold that is known to be lost, whose handle is
- * still open. */
+/* The lost grant may be unclaimed; it may also follow a lost hold whose handle is still open. */
 static void test_the_next_grant_ends_what_was_told_by_a_message_and_lost(void **state) {
     (void)state;
     hf_lock *lock = lock_for(ann, "k", "ann", 60000), *theirs = lock_for(ann, "k", "cid", 60000),
@@ -638,15 +637,14 @@ static void test_the_next_grant_ends_what_was_told_by_a_message_and_lost(void **
     hf_lock_close(lock);
 }
 
-/* Of a hold that was downgraded the server keeps the shared one: another may have it beside that.
- */
+/* After a downgrade the server keeps the shared hold: another holder may be beside it. */
 static void test_a_shared_hold_is_no_loss_of_what_was_downgraded(void **state) {
     (void)state;
     const hf_lock_options *reads = OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED);
     hf_lock *writes = lock_for(ann, "k", "ann", 50), *mine = open_lock(ann, "k", "ann", reads),
             *theirs = open_lock(ann, "k", "cid", reads);
     hf_hold *outer = held(writes), *nested = held(mine), *next;
-    assert_soon(hf_lock_acquire(theirs, 0, &next) == HF_OK); /* when its lease has ended */
+    assert_soon(hf_lock_acquire(theirs, 0, &next) == HF_OK); /* when the lease has ended */
     assert_true(hf_hold_fence(next) > hf_hold_fence(nested));
     assert_int_equal(hf_hold_state(nested), HF_STATE_HELD);
     give_back(next, HF_OK);
@@ -657,7 +655,7 @@ static void test_a_shared_hold_is_no_loss_of_what_was_downgraded(void **state) {
     hf_lock_close(writes);
 }
 
-/* Of a server that lost its memory since, with a fence that it has forgotten: seed 8004009. */
+/* Seed 8004009: the server has lost its data since the grant, and with it the grant's fence. */
 static void test_a_grant_that_its_server_has_forgotten_ends_no_other_hold(void **state) {
     (void)state;
     hf_lock *lock = lock_for(ann, "k", "ann", 60000), *theirs = lock_for(ann, "k", "ben", 60000);
@@ -674,7 +672,7 @@ static void test_a_grant_that_its_server_has_forgotten_ends_no_other_hold(void *
     assert_int_equal(granted.op, 7);
     assert_status(granted.status, HF_OK);
     other = granted.hold;
-    assert_soon(hf_hold_state(other) == HF_STATE_LOST); /* as its claim is answered */
+    assert_soon(hf_hold_state(other) == HF_STATE_LOST); /* when its claim is answered */
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_hold_close(other);

@@ -1,5 +1,5 @@
-/* Cut connections, lost answers, late copies, stopped servers: every operation is
- * carried out once, and no caller is left waiting or holding without knowing it. */
+/* Cut connections, lost answers, late copies, stopped servers: every operation is carried out once,
+ * and no caller waits for ever or holds without knowing it. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
@@ -7,8 +7,8 @@
 /* ------------------------------------------------------------- The tests */
 
 static proxy *way;                /* to the server */
-static hf_client *client, *other; /* through it; past it */
-static hf_lock *lock, *theirs;    /* both k, for the same two */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
+static hf_lock *lock, *theirs;    /* both k, of the same two clients */
 static const hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
 
 static void open_all(const char *url, int64_t connect_ms, int64_t command_ms) {
@@ -20,7 +20,7 @@ static void open_all(const char *url, int64_t connect_ms, int64_t command_ms) {
     theirs = must_lock(other, "k", &by_the_minute);
 }
 
-/* The client subscribes, and the server learns the scripts. */
+/* Let the client subscribe, and the server learn the scripts. */
 static void warm_up(void) {
     hf_hold *hold;
     hf_lock_info info = {.size = sizeof info};
@@ -66,7 +66,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The requests, by what can be seen of them. */
+/* The scripts by which the proxy recognizes a request. */
 #define TAKE hf_script_take.sha1
 #define ENQUEUE hf_script_acquire.sha1
 #define CROWD hf_script_wait.sha1
@@ -75,7 +75,7 @@ static int tear_down(void **state) {
 #define RENEW hf_script_renew.sha1
 #define CANCEL hf_script_cancel.sha1
 
-/* Of the next answer to that request that number of bytes arrives, and the connection ends. */
+/* Let only `at` bytes of the next answer to such a request arrive, then end the connection. */
 static void cut(const char *request, int at) {
     atomic_store(&way->cut_at, at);
     atomic_store(&way->answered, INT32_MAX);
@@ -83,7 +83,7 @@ static void cut(const char *request, int at) {
     proxy_next(way, LOSE_REPLY, request);
 }
 
-/* The connection ends, and the next such request arrives with proxy_deliver(). */
+/* End the connection at the next such request, which arrives with proxy_deliver(). */
 static void keep(const char *request) { proxy_next(way, LATE_REQUEST, request); }
 
 static int64_t holds_of_k(void) {
@@ -98,13 +98,13 @@ static int64_t realtime_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* C4: it ends here before it ends there. */
+/* C4: check that the hold ends for the client before it ends on the server. */
 static void assert_no_longer_than_there(const hf_hold *hold) {
-    int64_t now = realtime_ms(); /* before it is asked, and not perhaps after */
+    int64_t now = realtime_ms(); /* before the request, not perhaps after it */
     assert_true(now + hf_hold_remaining_ms(hold) <= expires_at("k"));
 }
 
-/* Long before the lease ends. */
+/* Check that the lock is free long before the lease ends, and stays free. */
 static void assert_free_soon_and_for_good(void) {
     assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     sleep_ms(300);
@@ -147,7 +147,7 @@ static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **stat
     hf_lock_close(locks[1]);
 }
 
-/* C4: the retry is told the time that is left, and counts it from its own send time. */
+/* C4: the retry learns the time that is left, and counts it from the time of its own sending. */
 static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     (void)state;
     atomic_store(&way->stall_ms, 300);
@@ -160,7 +160,7 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     assert_no_longer_than_there(hold);
     give_back(hold, HF_OK);
 
-    /* Granted while the answer to its first request was lost. */
+    /* The lock is granted while the answer to the first request is lost. */
     hold = held(theirs);
     cut(ENQUEUE, 0);
     waiter *w = waiter_start(lock, 5000);
@@ -171,16 +171,16 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     give_back(w->hold, HF_OK);
 }
 
-/* As after ten minutes: no id can be dead any more, and a crowd queues by `wait` again. */
+/* Restore the state of ten minutes later: no id is dead, and a crowd queues by `wait` again. */
 static void forget_the_dead(void) {
     char *one = text("%s", STRING("HGET k hf1"));
     one[32] = '1';
     TELL("HSET k hf1 %s", one);
     TELL("SETRANGE {k}k:hf1:f 48 0000000000000");
-    sleep_ms(220); /* one in vain is not tried again for 200 ms */
+    sleep_ms(220); /* after a failed request the next is 200 ms later */
 }
 
-/* The waiter has one place, is granted the lock that is given back, and holds it once. */
+/* Check that the waiter has one place, is granted the released lock, and holds it once. */
 static void assert_one_place(hf_hold *hold, waiter *w) {
     assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
     give_back(hold, HF_OK);
@@ -202,7 +202,7 @@ static void test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place(
     }
 }
 
-/* The same where others were waited for just now. */
+/* The same for a lock that was waited for a moment ago. */
 static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(void **state) {
     (void)state;
     hf_hold *hold = held(theirs);
@@ -211,7 +211,7 @@ static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(vo
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
     FOR_EVERY_CUT(CROWD, at) {
-        hold = w->hold; /* it is in the form of a lock with a queue */
+        hold = w->hold; /* stored in the form of a lock with a queue */
         forget_the_dead();
         w = waiter_start(lock, 5000);
         assert_one_place(hold, w);
@@ -227,7 +227,7 @@ static void assert_result(hf_lock *asks, const char *result) {
     hf_hold_close(done);
 }
 
-/* It is left once, and by nobody else: the retry finds that it was. */
+/* The result is left once: the retry finds it. */
 static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
     (void)state;
     FOR_EVERY_CUT(RELEASE, at) {
@@ -241,7 +241,7 @@ static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
     }
 }
 
-/* An answer that tells the result is asked for again, and no waiter is left in the queue. */
+/* A request whose answer has a result is sent again, and leaves no waiter in the queue. */
 static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
     (void)state;
     hf_hold *hold;
@@ -253,7 +253,7 @@ static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
     assert_free_soon_and_for_good();
 }
 
-/* The message that there is a result may be lost: the re-check finds it. */
+/* The message about a result may be lost: the re-check finds the result. */
 static void test_a_lost_message_of_a_result_is_found_by_the_recheck(void **state) {
     (void)state;
     hf_hold *hold;
@@ -281,7 +281,7 @@ static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **sta
         waiter *next = at % 2 ? waiter_start(theirs, 5000) : NULL;
         if (next != NULL)
             assert_soon(queued("k") == 1);
-        sleep_ms(2); /* it is old enough for the general form */
+        sleep_ms(2); /* old enough for the general form */
         give_back(hold, HF_OK);
         if (next != NULL) {
             waiter_join(next, HF_OK);
@@ -292,10 +292,10 @@ static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **sta
         assert_int_equal(NUMBER("EXISTS k"), 0);
     }
     if (SLOW > 1)
-        return;     /* a hold is too old for the short form by then */
-    sleep_ms(1100); /* and no acquire has waited for it lately */
+        return;     /* the hold would be too old for the short form */
+    sleep_ms(1100); /* and no acquire has waited for the lock lately */
     FOR_EVERY_CUT(DROP, at) {
-        do /* on a busy machine some holds are too old, too */
+        do /* on a busy machine some holds are too old */
             give_back(held(lock), HF_OK);
         while (atomic_load(&way->mishaps) == 0);
         assert_int_equal(NUMBER("EXISTS k"), 0);
@@ -315,7 +315,7 @@ static void test_a_renewal_whose_answer_is_cut_anywhere_renews(void **state) {
     give_back(hold, HF_OK);
 }
 
-/* The keeper's own connection, by which it renews. */
+/* The connection of the keeper, for renewals. */
 static void test_a_renewal_in_the_background_outlives_its_cut_answer(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .lease_ms = 600, .renew = HF_ON};
@@ -370,7 +370,7 @@ static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state
     (void)state;
     keep(TAKE);
     hf_hold *hold = held(lock);
-    proxy_deliver(way); /* while it is held */
+    proxy_deliver(way); /* while the lock is held */
     assert_int_equal(holds_of_k(), 1);
     give_back(hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);
@@ -384,7 +384,7 @@ static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state
     give_back(held(lock), HF_OK);
     hold = held(theirs);
     char *before = snapshot("k");
-    proxy_deliver(way); /* when another client holds it */
+    proxy_deliver(way); /* while another client holds it */
     assert_string_equal(snapshot("k"), before);
     give_back(hold, HF_OK);
     assert_free_soon_and_for_good();
@@ -394,7 +394,7 @@ static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state
 static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **state) {
     (void)state;
     hf_hold *hold = held(theirs), *none;
-    sleep_ms(1100); /* since another waited for it */
+    sleep_ms(1100); /* after the last wait for it */
     keep(ENQUEUE);
     assert_status(hf_lock_acquire(lock, 100, &none), HF_ETIMEOUT);
     proxy_deliver(way);
@@ -403,7 +403,7 @@ static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **st
     keep(ENQUEUE);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
-    sleep_ms(50); /* and the client knows that */
+    sleep_ms(50); /* and the client knows */
     assert_status(hf_op_cancel(client, 1), HF_OK);
     assert_int_equal(told(2000).status, HF_ECANCELED);
     proxy_deliver(way);
@@ -416,7 +416,7 @@ static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **st
 static void test_a_late_copy_of_a_release_or_renewal_touches_nobody(void **state) {
     (void)state;
     hf_hold *hold = held(lock);
-    sleep_ms(1100); /* since another waited for it */
+    sleep_ms(1100); /* after the last wait for it */
     give_back(hold, HF_OK);
     hold = held(lock);
     keep(DROP);
@@ -443,7 +443,8 @@ static void test_a_late_copy_of_a_release_or_renewal_touches_nobody(void **state
 
 /* ---------------------------------------------------- Places that are lost */
 
-/* The re-check of the oldest finds that its place is gone, and then all ask again. */
+/* The re-check of the oldest waiter finds that its place is gone, and then all waiters ask again.
+ */
 static void test_a_crowd_that_lost_its_places_comes_back_together(void **state) {
     (void)state;
     enum { OPS = 8 };
@@ -451,13 +452,13 @@ static void test_a_crowd_that_lost_its_places_comes_back_together(void **state) 
     for (int i = 1; i <= OPS; i++)
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, i), HF_OK);
     assert_soon(queued("k") == OPS);
-    sleep_ms(50); /* the client knows its places */
+    sleep_ms(50); /* until the client knows its places */
     TELL("DEL {k}k:hf1:q");
     int64_t since = now_ms();
     give_back(hold, HF_OK);
     for (int i = 1; i <= OPS; i++) {
         hf_completion completion = completion_within(client, 10000);
-        assert_int_equal(completion.op, i); /* in their order, too */
+        assert_int_equal(completion.op, i); /* in their order */
         assert_status(completion.status, HF_OK);
         give_back(completion.hold, HF_OK);
     }
@@ -465,7 +466,7 @@ static void test_a_crowd_that_lost_its_places_comes_back_together(void **state) 
     assert_free_soon_and_for_good();
 }
 
-/* It stays there for as long as its client listens: so the client goes on telling. */
+/* The place stays for as long as the client listens, so the client goes on until it has left. */
 static void test_a_place_that_was_given_up_in_a_long_cut_is_left_after_it(void **state) {
     (void)state;
     hf_lock *brief = must_lock(
@@ -488,7 +489,7 @@ static void test_a_place_that_was_given_up_in_a_long_cut_is_left_after_it(void *
     hf_lock_close(brief);
 }
 
-/* The enqueue of one that waits no more, in a crowd, is still under way. */
+/* Leave an enqueue of a crowd under way whose acquire has timed out. */
 static hf_hold *leave_a_late_enqueue(void) {
     hf_hold *hold = held(theirs), *none;
     waiter *w = waiter_start(lock, 5000);
@@ -510,7 +511,7 @@ static void test_a_late_copy_of_an_enqueue_in_a_crowd_queues_nobody(void **state
     assert_free_soon_and_for_good();
 }
 
-/* If the dead ids are lost, with the fence, it is queued; but its grant is given back. */
+/* If the dead ids and the fence are lost, the late copy is queued, but its grant is given back. */
 static void test_a_late_copy_of_an_enqueue_in_a_crowd_gives_its_grant_back(void **state) {
     (void)state;
     hf_hold *hold = leave_a_late_enqueue();
@@ -524,13 +525,13 @@ static void test_a_late_copy_of_an_enqueue_in_a_crowd_gives_its_grant_back(void 
     int64_t since = now_ms();
     give_back(hold, HF_OK);
     assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
-    assert_in_range(now_ms() - since, 0, 1000 * SLOW); /* not when the grant ends */
+    assert_in_range(now_ms() - since, 0, 1000 * SLOW); /* earlier than the end of the grant */
     assert_free_soon_and_for_good();
 }
 
 /* ---------------------------------------------------------- Lost messages */
 
-/* H1: the cap of the re-check. */
+/* H1: a re-check is at most 3 s away. */
 static void test_a_grant_whose_message_is_lost_is_found_by_the_recheck(void **state) {
     (void)state;
     hf_hold *hold = held(theirs);
@@ -549,7 +550,7 @@ static void test_a_grant_whose_message_is_lost_is_found_by_the_recheck(void **st
     assert_free_soon_and_for_good();
 }
 
-/* H3, H4: the subscription ends just before, or just after, the grant. */
+/* H3, H4: the subscription ends just before or just after the grant. */
 static void test_a_subscription_that_ends_around_the_release_delays_nobody(void **state) {
     (void)state;
     int64_t longest = 0;
@@ -576,7 +577,7 @@ static void test_a_subscription_that_ends_around_the_release_delays_nobody(void 
     assert_free_soon_and_for_good();
 }
 
-/* H3: all, not only the oldest; and in their old order. */
+/* H3: all waiters ask again, not only the oldest, and in their old order. */
 static void test_after_a_new_subscription_all_waiters_ask_again(void **state) {
     enum { OPS = 150 };
     (void)state;
@@ -586,7 +587,7 @@ static void test_after_a_new_subscription_all_waiters_ask_again(void **state) {
     assert_soon(queued("k") == OPS);
     int64_t since = now_ms();
     TELL("CLIENT KILL TYPE pubsub");
-    TELL("DEL {k}k:hf1:q"); /* as whoever looks meanwhile may skip them all */
+    TELL("DEL {k}k:hf1:q"); /* as when another client skips them all meanwhile */
     give_back(hold, HF_OK);
     for (int i = 1; i <= OPS; i++) {
         hf_completion completion = told(3000);
@@ -599,7 +600,7 @@ static void test_after_a_new_subscription_all_waiters_ask_again(void **state) {
     assert_free_soon_and_for_good();
 }
 
-/* H3: the server ends it, and leaves the connection open. */
+/* H3: the server ends the subscription, and leaves the connection open. */
 static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state) {
     (void)state;
     hf_hold *hold = held(theirs);
@@ -615,7 +616,7 @@ static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state
     give_back(w->hold, HF_OK);
 }
 
-/* H13: the server renewed it again and again, and the client got no answer. */
+/* H13: the server renewed the hold again and again, and the client got no answer. */
 static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .lease_ms = 1500, .renew = HF_ON};
@@ -670,7 +671,7 @@ static void braked_join(braked *mine, hf_status expected) {
     assert_status(mine->status, expected);
 }
 
-/* M16: what was sent may be carried out before the pull, or after it. */
+/* M16: the request may be carried out before the pull or after it. */
 static void test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind(void **state) {
     (void)state;
     static const mishap kinds[] = {HOLD_REQUEST, HOLD_REPLY};
@@ -678,7 +679,7 @@ static void test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind(v
         braked mine;
         int mishaps = atomic_load(&way->mishaps);
         assert_status(hf_brake_open(&mine.brake), HF_OK);
-        give_back(held(lock), HF_OK); /* a connection is open and free */
+        give_back(held(lock), HF_OK); /* a connection is open and idle */
         braked_start(&mine);
         braked_join(&mine, HF_OK); /* one brake serves many calls */
         proxy_next(way, kinds[i], TAKE);
@@ -691,7 +692,7 @@ static void test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind(v
         atomic_store(&way->holds_request, false);
         atomic_store(&way->holds_reply, false);
         assert_free_soon_and_for_good();
-        /* It stays pulled, and sends nothing. */
+        /* The brake stays pulled, and the acquire sends nothing. */
         give_back(held(lock), HF_OK);
         mishaps = atomic_load(&way->mishaps);
         proxy_next(way, LOSE_REQUEST, TAKE);
@@ -703,7 +704,7 @@ static void test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind(v
     }
 }
 
-/* An acquire does without one, because the client's thread asks. */
+/* An acquire does without a connection, because the client's thread asks for it. */
 static void test_with_a_brake_no_thread_waits_for_a_connection(void **state) {
     (void)state;
     hf_client_options options = {.size = sizeof options, .lazy = HF_ON};
@@ -720,7 +721,7 @@ static void test_with_a_brake_no_thread_waits_for_a_connection(void **state) {
     hold = held(there);
     hf_brake_set(NULL);
     give_back(hold, HF_OK);
-    hf_brake_set(brake); /* a connection is open and free */
+    hf_brake_set(brake); /* a connection is open and idle */
     give_back(held(there), HF_OK);
     hf_brake_set(NULL);
     hf_brake_pull(NULL);
@@ -748,7 +749,7 @@ static void try_while_it_is_silent(void) {
     hf_lock_close(for_ever);
 }
 
-/* C3, M3: its request lies in a socket, and is carried out later. */
+/* C3, M3: the request is in the server's socket, and is carried out later. */
 static void test_what_a_stopped_server_does_later_is_undone(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -778,8 +779,8 @@ static void test_what_a_paused_server_does_later_is_undone(void **state) {
     redisFree(redis);
 }
 
-/* A release that was not answered is carried out once the server is back, and not
- * only at the end of the lease. */
+/* A release without an answer is carried out when the server is back, not only at the end of the
+ * lease. */
 static void test_a_release_that_was_not_answered_is_made_later(void **state) {
     (void)state;
     hf_hold *hold = held(lock);
@@ -849,7 +850,7 @@ static void process_under_fire(void *argument) {
     atomic_fetch_add(&at_war->finished, 1);
 }
 
-/* One connection of the workers, of whatever kind. */
+/* Kill a connection of the workers, of any kind. */
 static bool kill_one(unsigned *seed) {
     char *list = text("%s", STRING("CLIENT LIST")), *ids[256];
     unsigned count = 0;
@@ -903,7 +904,7 @@ typedef struct turmoil {
     section at;
     _Atomic int ready, stop;
     _Atomic int64_t entered, gave_up;
-    _Atomic int64_t last_ms, pause_ms; /* between two entries, the longest */
+    _Atomic int64_t last_ms, pause_ms; /* the longest time between two entries */
 } turmoil;
 
 static turmoil *all;
@@ -924,7 +925,7 @@ static int64_t any_timeout(unsigned *seed) {
     return kind == 0 ? 0 : kind == 1 ? 20000 : rand_r(seed) % 30;
 }
 
-/* Threads that wait, with patience or without. */
+/* Let threads wait, with patience or without. */
 static void *take_turns(void *argument) {
     unsigned seed = some_seed();
     hf_lock *mine = must_lock(own, "k", &by_the_minute);
@@ -945,7 +946,7 @@ static void *take_turns(void *argument) {
     return argument;
 }
 
-/* One thread that starts many, and cancels some. */
+/* Start many operations on one thread, and cancel some. */
 static void *start_many(void *argument) {
     enum { AT_ONCE = 8 };
     unsigned seed = some_seed();
@@ -1008,13 +1009,13 @@ static void live_in_turmoil(void *argument) {
 }
 
 static void *wait_until_closed(void *argument) {
-    hf_status status = hf_lock_acquire(argument, HF_FOREVER, NULL); /* the client's */
+    hf_status status = hf_lock_acquire(argument, HF_FOREVER, NULL); /* owned by the client */
     must(status == HF_OK || status == HF_ECANCELED || status == HF_ECLOSED ||
          status == HF_EUNKNOWN || status == HF_ECONNECT);
     return NULL;
 }
 
-/* Clients that come, wait, perhaps hold for a moment, and go. */
+/* Open clients that wait, perhaps hold for a moment, and close. */
 static void come_and_go(void *argument) {
     all = argument;
     unsigned seed = some_seed();
@@ -1034,7 +1035,7 @@ static void come_and_go(void *argument) {
     }
 }
 
-/* All of the above, for a while. */
+/* All of the above at once, for a while. */
 static void test_in_a_turmoil_nobody_is_let_in_twice_and_nothing_stays_behind(void **state) {
     (void)state;
     pid_t pids[4];
@@ -1061,7 +1062,7 @@ static void test_in_a_turmoil_nobody_is_let_in_twice_and_nothing_stays_behind(vo
                   (long long)atomic_load(&all->pause_ms), kills);
     assert_int_equal(atomic_load(&all->at.counter), atomic_load(&all->entered));
     assert_true(atomic_load(&all->entered) > 100);
-    assert_in_range(atomic_load(&all->pause_ms), 0, 1500); /* less than a claim lease */
+    assert_in_range(atomic_load(&all->pause_ms), 0, 1500); /* less than a grant lasts */
     assert_free_soon_and_for_good();
 }
 

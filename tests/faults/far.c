@@ -1,9 +1,9 @@
-/* A server that is far away, or does not answer: what is held is renewed all the same,
- * and a call ends within its time. */
+/* A server that is far away or does not answer: holds are renewed nevertheless, and a call ends
+ * within its time. */
 #include "faults.h"
 
 static proxy *way;
-static hf_client *client, *other; /* through it; past it */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
 static hf_lock *lock, *theirs;    /* both k: of client, of other */
 static hf_hold *hold;
 
@@ -20,7 +20,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The keeper has its connection, before it is in a hurry. */
+/* Let the keeper have its connection before it is in a hurry. */
 static void wake_keeper(void) {
     hf_lock *another = must_lock(client, "another", NULL);
     hf_hold *mine;
@@ -54,10 +54,10 @@ static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
 
 /* -------------------------------------------------------------- Timeouts */
 
-/* What the header promises: the timeout, and one connect_timeout_ms. */
+/* The header's bound: the timeout and one connect_timeout_ms. */
 enum { TIMEOUT_MS = 100, PROMISED_MS = TIMEOUT_MS + 2000, SLACK_MS = 250 * SLOW };
 
-/* Others hold it; and if it has waited before, the client hears of grants. */
+/* Let the other client hold the lock; after a wait, the client gets messages about grants. */
 static void begin(bool has_waited) {
     theirs = must_lock(other, "k", NULL);
     lock = must_lock(client, "k", NULL);
@@ -67,7 +67,8 @@ static void begin(bool has_waited) {
         assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT);
 }
 
-/* It ended in time, without the lock, and leaves nothing behind when that can be told. */
+/* Check that the wait ended in time without the lock, and leaves nothing behind where that is
+ * possible. */
 static void assert_ended(hf_status status, int64_t took_ms) {
     atomic_store(&way->delay_ms, 0);
     kill(the_server, SIGCONT);
@@ -138,7 +139,7 @@ static void test_a_started_timeout_is_kept_when_the_server_is_silent(void **stat
 
 static int64_t interrupted_at;
 
-/* The user gives up once the wait is in the queue, and the server falls silent. */
+/* Give up once the wait is in the queue, and let the server fall silent. */
 static int give_up(void *context) {
     (void)context;
     if (interrupted_at != 0 || queued("k") == 0)
@@ -159,7 +160,7 @@ static void test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent(voi
     assert_ended(status, now_ms() - interrupted_at);
 }
 
-/* Nothing could be sent in so short a time, which says nothing of the server. */
+/* In so short a time nothing could be sent, which is no sign that the server is away. */
 static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void **state) {
     (void)state;
     theirs = must_lock(other, "k", NULL);
@@ -180,7 +181,7 @@ static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void *
     hf_lock_close(lock);
 }
 
-/* The time is up before the client can queue, and the server is asked for the holder. */
+/* The time ends before the client can queue, and the client asks the server for the holder. */
 static void test_a_timeout_before_the_queue_names_the_holder(void **state) {
     (void)state;
     begin(false);
@@ -190,19 +191,19 @@ static void test_a_timeout_before_the_queue_names_the_holder(void **state) {
     assert_ended(HF_ETIMEOUT, 0);
 }
 
-/* Those that are started while the client finds out whether grants come: the first of them
- * tries beside the queue, and has its place in it all the same. */
+/* Acquires are started while the client finds out whether grants arrive: the first of them tries
+ * outside the queue, and nevertheless has its place in it. */
 static void test_the_first_that_starts_keeps_its_place(void **state) {
     hf_lock *another = must_lock(client, "another", NULL);
     (void)state;
     theirs = must_lock(other, "k", NULL);
     lock = must_lock(client, "k", NULL);
     hold = held(theirs);
-    give_back(held(another), HF_OK); /* it has a connection */
+    give_back(held(another), HF_OK); /* its connection is open */
     atomic_store(&way->delay_ms, 50);
     assert_status(hf_lock_acquire_start(another, NULL, 0, 10000, NULL, 9), HF_OK);
     assert_soon(TELL("PUBSUB CHANNELS hf:*")->elements == 1);
-    sleep_ms(75); /* subscribed; but the answer to its test takes 100 ms more */
+    sleep_ms(75); /* subscribed, but the self-test's answer takes 100 ms more */
     for (int number = 1; number <= 3; number++)
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, number), HF_OK);
     assert_soon(queued("k") == 3);

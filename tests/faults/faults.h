@@ -1,5 +1,5 @@
-/* Shared by these tests: processes that work beside the test, memory that they
- * have in common, threads that wait, and a proxy that does as it is told. */
+/* Shared by these tests: processes that work beside the test, the memory that they share, waiting
+ * threads, and a proxy that tests control. */
 #ifndef FAULTS_H
 #define FAULTS_H
 
@@ -11,14 +11,15 @@
 #include <sys/wait.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SLOW = 2 }; /* how many times slower than without a sanitizer, or more */
+enum { SLOW = 2 }; /* a sanitizer makes the program at least this much slower */
 #else
 enum { SLOW = 1 };
 #endif
 
 /* ------------------------------------------------------ Outside the test */
 
-/* Only the test's own thread may fail a test. All others say why and end. */
+/* Only the test's own thread may fail a test. Other threads and processes print the reason and end.
+ */
 #define must(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -49,7 +50,7 @@ enum { SLOW = 1 };
         }                                                                                          \
     } while (0)
 
-/* For rand_r(). In the simulation it is the history's. */
+/* A seed for rand_r(). In the simulation it is the history's. */
 static inline unsigned some_seed(void) {
     unsigned seed;
     must(getentropy(&seed, sizeof seed) == 0);
@@ -58,8 +59,7 @@ static inline unsigned some_seed(void) {
 
 /* ------------------------------------------------------------- Workers */
 
-/* Memory that all processes of the test have in common, zeroed. It is the next
- * test's when this one has ended. */
+/* Memory that all processes of a test share, zeroed. After the test the next test gets it. */
 static char *shared_from, *shared_at;
 enum { SHARED_SIZE = 1024 * 1024 };
 
@@ -74,16 +74,16 @@ static inline char *shared_text(const char *words) {
     return strcpy(shared_memory(strlen(words) + 1), words);
 }
 
-static pid_t workers[64]; /* that run; 0: none */
-static int nursery = -1;  /* where they are asked for */
+static pid_t workers[64]; /* running processes; 0: none */
+static int nursery = -1;  /* a socket on which workers are ordered */
 
 typedef struct errand {
     void (*work)(void *);
     void *argument; /* static, or in shared memory */
 } errand;
 
-/* Runs in the worker's process. Its parent becomes the test, once the process between
- * them has ended. */
+/* Run in the worker's process. The test becomes its parent when the process between them has ended.
+ */
 static inline void worker_live(const errand *what, pid_t test) {
     while (getppid() != test)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
@@ -94,8 +94,8 @@ static inline void worker_live(const errand *what, pid_t test) {
     _exit(0);
 }
 
-/* A process without threads, from which the workers are forked: one that was
- * forked from a process with threads is of little use to a sanitizer. */
+/* Start a process without threads from which the workers are forked: a child of a process with
+ * threads is of little use to a sanitizer. */
 static inline void nursery_start(void) {
     int ends[2];
     pid_t test = getpid();
@@ -129,7 +129,7 @@ static inline void nursery_start(void) {
     _exit(0);
 }
 
-/* A separate process that does this work; it ends with the test at the latest. */
+/* Start a separate process that does this work; it ends with the test at the latest. */
 static inline pid_t worker_start(void (*work)(void *), void *argument) {
     errand what = {work, argument};
     pid_t pid;
@@ -173,7 +173,7 @@ static inline void worker_kill(pid_t pid) {
     worker_gone(pid);
 }
 
-/* Stopped when this returns. */
+/* Stop the worker before returning. */
 static inline void worker_stop(pid_t pid) {
     int how;
     assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -189,7 +189,7 @@ static inline hf_client *must_open(const char *url) {
     return client;
 }
 
-/* A client through a proxy, and one past it. */
+/* Open a client through a proxy, and a client past it. */
 static inline proxy *open_both(hf_client **through, hf_client **past) {
     proxy *way = proxy_start();
     *through = must_open(text("redis://127.0.0.1:%d", way->port));
@@ -212,8 +212,8 @@ static inline hf_lock *must_lock(hf_client *client, const char *name,
 
 /* -------------------------------------------------------- The section */
 
-/* The protected data: how many are inside, a counter that is read and written in
- * two steps, and the fences in the order of the entries. */
+/* The protected data: how many callers are inside, a counter that is read and written in two steps,
+ * and the fences in the order of the entries. */
 typedef struct section {
     _Atomic int inside;
     _Atomic int64_t counter, fence;
@@ -235,7 +235,7 @@ typedef struct waiter {
     int64_t timeout_ms;
     const char *owner;
     hf_status status;
-    char why[200]; /* the message, if it was no HF_OK */
+    char why[200]; /* the message, if the status is not HF_OK */
     hf_hold *hold;
     int64_t done_at;
     _Atomic bool done;
@@ -253,7 +253,7 @@ static inline void *waiter_main(void *argument) {
     return NULL;
 }
 
-/* It lives until some hundreds more were started, also if the test fails. */
+/* Start a waiter. It stays valid until some hundreds more are started, even if the test fails. */
 static inline waiter *waiter_start_as(hf_lock *lock, const char *owner, int64_t timeout_ms) {
     static waiter waiters[512];
     static unsigned next;
@@ -290,14 +290,14 @@ static inline int64_t stat_calls(const char *command) {
     return at != NULL ? atoll(strchr(at, '=') + 1) : 0;
 }
 
-/* Scripts run since CONFIG RESETSTAT, which the library sent. */
+/* Return how many scripts of the library were run since CONFIG RESETSTAT. */
 static inline int64_t scripts_run(void) { return stat_calls("evalsha") + stat_calls("eval"); }
 
 static inline pid_t server_pid(void) {
     return (pid_t)atoll(strstr(STRING("INFO server"), "process_id:") + strlen("process_id:"));
 }
 
-/* The only keys that a lock may leave are its last fence and spent hold ids. */
+/* Check that the lock has left only its last fence and spent hold ids. */
 static inline void assert_nothing_left(void) {
     redisReply *keys = TELL("KEYS *");
     for (size_t i = 0; i < keys->elements; i++) {
@@ -306,7 +306,7 @@ static inline void assert_nothing_left(void) {
         if (length > 6 &&
             (strcmp(key + length - 6, ":hf1:f") == 0 || strcmp(key + length - 6, ":hf1:d") == 0))
             continue;
-        /* The end of a queue may stay for 30 s after a lock whose lease ran out. */
+        /* The end of a queue may stay for 30 s after a lock whose lease has ended. */
         if (length > 6 && strcmp(key + length - 6, ":hf1:q") == 0 && NUMBER("ZCARD %s", key) == 1 &&
             NUMBER("PTTL %s", key) > 0 && strcmp(STRING("ZSCORE %s ~", key), "inf") == 0)
             continue;
@@ -335,7 +335,7 @@ static inline int begin_fault(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-/* All tests, or those that the pattern says. */
+/* Run all tests, or those that match the pattern. */
 #define RUN_TESTS(tests, count, words)                                                             \
     (nursery_start(), (count) > 1 ? cmocka_set_test_filter((words)[1]) : (void)0,                  \
      cmocka_run_group_tests(tests, NULL, NULL))

@@ -1,11 +1,11 @@
-/* Calls of many threads that have one connection together: each gets its own answer, whatever
- * becomes of the others and of the connection. */
+/* Calls of many threads that share a connection: each gets its own answer, whatever happens to the
+ * others and to the connection. */
 #include "faults.h"
 
 enum { CALLS = 40, ROUNDS = 100, COMMAND_MS = 500 * SLOW };
 
 static proxy *way;
-static hf_client *client, *other; /* through it; past it */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
 static hf_lock *locks[CALLS];
 
 static int set_up(void **state) {
@@ -28,13 +28,13 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* How often the server has read from its clients. */
+/* Return how often the server has read from its clients. */
 static int64_t reads(void) {
     static const char field[] = "total_reads_processed:";
     return atoll(strstr(STRING("INFO stats"), field) + strlen(field));
 }
 
-/* The lock, as the server has it, is held by this hold and by no other. */
+/* Check that on the server this hold alone has the lock. */
 static void assert_its_own(hf_hold *hold, hf_lock *lock) {
     hf_lock_info info = {.size = sizeof info};
     assert_status(hf_hold_check(hold), HF_OK);
@@ -49,14 +49,14 @@ static void release_all(waiter *const *crowd) {
             give_back(crowd[i]->hold, HF_OK);
 }
 
-/* How many answers did not come, as the client sees it. */
+/* Return how many answers the client missed. */
 static int64_t reconnects(hf_client *of) {
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(of, &stats), HF_OK);
     return stats.reconnects;
 }
 
-/* That number of connections is free then, and just used. */
+/* Let that number of connections be idle and recently used. */
 static void warm_up(void) {
     waiter *crowd[CALLS];
     for (int i = 0; i < CALLS; i++)
@@ -66,8 +66,8 @@ static void warm_up(void) {
     release_all(crowd);
 }
 
-/* All ask while the server stands still: the even ones first, the others after that time, and it
- * goes on after as long again. True: it read several calls at once. */
+/* Let all waiters ask while the server stands still: the even ones first, the others ms later; the
+ * server goes on another ms later. Return whether it read several calls at once. */
 static bool ask_at_once(waiter **crowd, int ms) {
     warm_up();
     int64_t read = reads(), run = scripts_run();
@@ -103,8 +103,8 @@ static void test_calls_have_a_connection_together_and_each_its_own_answer(void *
     assert_int_equal(together, 3);
 }
 
-/* The even ones give up and ask again; the answers to their first requests come between those of
- * the others, which have waited on. */
+/* The even ones give up and ask again; the answers to their first requests arrive between the
+ * answers of the others, which still wait. */
 static void test_a_call_that_gives_up_leaves_its_answer_to_nobody(void **state) {
     waiter *crowd[CALLS];
     int together = 0;
@@ -118,7 +118,7 @@ static void test_a_call_that_gives_up_leaves_its_answer_to_nobody(void **state) 
     assert_int_equal(together, 2);
 }
 
-/* No thread waits for longer than its time, and none is told that others hold the locks. */
+/* No thread waits longer than its time, and no thread is told that others hold the locks. */
 static void test_a_server_that_hangs_is_told_to_each_in_time(void **state) {
     waiter *crowd[CALLS];
     (void)state;
@@ -141,7 +141,7 @@ static void test_a_server_that_hangs_is_told_to_each_in_time(void **state) {
     }
 }
 
-/* A thread that acquires and releases a lock of its own, and looks whether the server agrees. */
+/* A thread that acquires and releases a lock of its own, and checks that the server agrees. */
 typedef struct worker {
     pthread_t thread;
     hf_lock *lock;
@@ -159,7 +159,7 @@ static void *work(void *argument) {
         hf_status status = hf_lock_acquire(mine->lock, hurries ? 1 : 10000 * SLOW, &hold);
         if (status != HF_OK) {
             must(status == HF_EUNKNOWN || (hurries && status == HF_ECONNECT) ||
-                 status == HF_EBUSY || status == HF_ETIMEOUT); /* by its own late request */
+                 status == HF_EBUSY || status == HF_ETIMEOUT); /* because of its own late request */
             mine->unknown++;
             continue;
         }
@@ -191,7 +191,7 @@ static void run_workers(bool (*harm)(int round), int rounds) {
         assert_soon(NUMBER("EXISTS {k%d}k%d:hf1", i, i) == 0);
 }
 
-/* Until enough have happened. */
+/* Break the next request; return false after enough of them. */
 static bool cut_one(int round) {
     static const mishap kinds[] = {LOSE_REPLY, LOSE_REQUEST, LATE_REPLY, LOSE_REPLY};
     atomic_store(&way->next, kinds[round % (int)COUNT(kinds)]);
@@ -216,7 +216,7 @@ test_connections_that_the_server_closes_are_survived_by_all_of_their_calls(void 
     run_workers(kill_all, 8);
 }
 
-/* A cancelled thread goes on until its answer is there, and reads for the others. */
+/* A cancelled thread goes on until its answer arrives, and reads for the others. */
 static void test_a_thread_that_is_cancelled_leaves_the_others_their_answers(void **state) {
     hf_lock *theirs[CALLS];
     waiter *crowd[CALLS];
@@ -257,7 +257,7 @@ static void stop_here(int number) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* A signal handler that takes its time, perhaps in the thread that reads. */
+/* A signal handler that takes its time, perhaps on the reading thread. */
 static void test_threads_that_are_stopped_leave_the_others_their_answers(void **state) {
     waiter *crowd[CALLS];
     int answered = 0;

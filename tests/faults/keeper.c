@@ -1,4 +1,4 @@
-/* The keeper: a hold stays held, and its holder learns of a loss. */
+/* The keeper: a hold is renewed, and its holder learns of a loss. */
 #include "faults.h"
 
 static hf_client *client;
@@ -11,7 +11,7 @@ static int set_up(void **state) {
     return result;
 }
 
-/* Without a client: to fork first. */
+/* Begin a test without a client, so that it can fork first. */
 static int set_up_bare(void **state) {
     client = NULL;
     return begin_fault(state);
@@ -42,7 +42,7 @@ static void assert_told_of(const hf_hold *hold, int cause, int64_t within_ms) {
     assert_int_equal(hf_hold_remaining_ms(hold), 0);
 }
 
-/* It is lost, and says so whatever it is asked. */
+/* Check that the hold is lost, and that each call on it reports the loss. */
 static void give_up(hf_hold *hold) {
     assert_status(hf_hold_check(hold), HF_ELOST);
     assert_status(hf_hold_renew(hold), HF_ELOST);
@@ -74,27 +74,28 @@ static void test_a_renewed_hold_lasts_for_many_leases(void **state) {
     hf_client_close(other);
 }
 
-/* Another library leaves a timer behind for every lock that was ever held. */
+/* Another library would leave a timer behind for every lock that was ever held. */
 static void test_only_what_is_held_for_long_is_renewed(void **state) {
     (void)state;
     hf_lock *lock = must_lock(client, "k", NULL);
     TELL("CONFIG RESETSTAT");
     for (int i = 0; i < 5000; i++)
         give_back(held(lock), HF_OK);
-    /* The first of each kind may have had to bring its script. */
-    /* And the script of a release that was slow to come runs the command. */
+    /* The first request of each kind may have had to send its script. */
+    /* The script of a late release also runs the command. */
     assert_in_range(scripts_run() + stat_calls("hdel"), 2 * 5000, 2 * 5000 + 500);
     hf_hold *hold = held(lock);
     int64_t before = stat_calls("evalsha");
     sleep_ms(25000);
-    /* Every third of 10 s, or up to an eighth of that earlier, and the first up to half of it. */
+    /* Every third of 10 s or up to an eighth of that earlier; the first one up to half of it
+     * earlier. */
     assert_in_range(stat_calls("evalsha") - before, 7, 9);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
 }
 
-/* Up to a hundred holds go with one request. */
+/* A request renews up to a hundred holds. */
 static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **state) {
     enum { LOCKS = 10000 / SLOW, SECONDS = 5 };
     (void)state;
@@ -108,7 +109,7 @@ static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **
     TELL("CONFIG RESETSTAT");
     sleep_ms(SECONDS * 1000);
     assert_in_range(scripts_run(), 1, 100 * SECONDS / SLOW);
-    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE); /* none was lost */
+    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE); /* no hold was lost */
     for (int i = 0; i < LOCKS; i++) {
         assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
         hf_hold_close(holds[i]);
@@ -138,7 +139,7 @@ static void test_a_hold_outlives_connections_that_die_and_a_server_that_pauses(v
     hf_hold *hold = held(lock);
     for (int64_t until = now_ms() + 2000; now_ms() < until; sleep_ms(10))
         TELL("CLIENT KILL TYPE normal");
-    TELL("CLIENT PAUSE 500 ALL"); /* longer than the client waits for one answer */
+    TELL("CLIENT PAUSE 500 ALL"); /* longer than the client waits for an answer */
     sleep_ms(1500);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE);
@@ -166,7 +167,7 @@ static void test_max_hold_ends_the_renewal(void **state) {
     hf_lock_close(lock);
 }
 
-/* It is a maximum for the server, too: no waiter waits longer for a holder that died. */
+/* max_hold limits the lease on the server, too: no waiter waits longer for a holder that died. */
 static void test_no_lease_outlasts_max_hold(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .max_hold_ms = 900};
@@ -189,7 +190,7 @@ static void test_no_lease_outlasts_max_hold(void **state) {
     hf_lock_close(lock);
 }
 
-/* The same for the claim that a renewal of it is. */
+/* The same for a claim, which is a renewal. */
 static void test_no_lease_of_a_grant_outlasts_max_hold(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .lease_ms = 60000, .max_hold_ms = 20000};
@@ -241,7 +242,7 @@ static void test_a_lease_is_renewed_unless_that_is_turned_off(void **state) {
     hf_lock_close(lock);
 }
 
-/* M5: otherwise two that nest in turn would keep it for ever. */
+/* M5: otherwise two holds that nest in turn would keep the lock for ever. */
 static void test_max_hold_of_nested_holds_counts_from_the_outermost(void **state) {
     (void)state;
     hf_lock_options options = {
@@ -251,7 +252,7 @@ static void test_max_hold_of_nested_holds_counts_from_the_outermost(void **state
     int64_t since = now_ms();
     hf_hold *hold = held(lock);
     int64_t fence = hf_hold_fence(hold);
-    for (int i = 1; i <= 2; i++) { /* one comes in before the other leaves */
+    for (int i = 1; i <= 2; i++) { /* a hold begins before the other ends */
         while (now_ms() < since + i * 300)
             sleep_ms(1);
         hf_hold *next = held(lock);
@@ -275,7 +276,7 @@ static void test_a_hold_whose_key_is_deleted_is_lost_by_its_next_renewal(void **
     for (size_t i = 0; i < COUNT(ways); i++) {
         hf_hold *hold = held(lock);
         TELL(ways[i]);
-        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD); /* no answer has told it yet */
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD); /* no answer has reported it yet */
         assert_told_of(hold, HF_CAUSE_GONE, 900 / 3 + 150);
         give_up(hold);
         assert_int_equal(NUMBER("EXISTS k"), i == 2);
@@ -296,7 +297,7 @@ static void test_a_check_tells_at_once_that_the_key_is_gone(void **state) {
     hf_lock_close(lock);
 }
 
-/* C2: and its late request changes nothing. */
+/* C2: a late request of the old hold changes nothing. */
 static void test_a_hold_that_was_broken_is_lost_and_leaves_the_next_alone(void **state) {
     (void)state;
     hf_client *other = open_client();
@@ -317,7 +318,7 @@ static void test_a_hold_that_was_broken_is_lost_and_leaves_the_next_alone(void *
     hf_client_close(other);
 }
 
-/* H13, and the promise: told before the server could give it away. */
+/* H13: the loss is reported before the server can grant the lock to another client. */
 static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
@@ -338,7 +339,7 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     assert_told_of(hold, HF_CAUSE_UNREACHABLE, IN_TIME(50 * SLOW));
     give_up(hold);
     kill(the_server, SIGCONT);
-    /* A renewal lay in the server's socket: its effect is undone. */
+    /* A renewal was in the server's socket: its effect is undone. */
     assert_soon(NUMBER("EXISTS k") == 0);
     sleep_ms(100);
     assert_int_equal(NUMBER("EXISTS k"), 0);
@@ -353,7 +354,7 @@ static void test_one_bad_key_does_not_fail_the_renewal_of_the_others(void **stat
     hf_lock *shared = open_lock(client, "shared", NULL,
                                 OPTIONS(.lease_ms = 900, .renew = HF_ON, .mode = HF_SHARED));
     hf_hold *reader = held(shared), *beside = held(shared);
-    TELL("SET {shared}shared:hf1:s theirs"); /* which the server refuses as a whole */
+    TELL("SET {shared}shared:hf1:s theirs"); /* the server refuses the whole request for it */
     for (int i = 0; i < LOCKS; i++) {
         hf_lock *lock = lease_lock(client, text("k%d", i), 900, HF_ON);
         holds[i] = held(lock);
@@ -398,7 +399,7 @@ static void sleep_and_look(void *argument) {
     hf_client_close(client);
 }
 
-/* C4: the deadline goes by a clock that does not stop. */
+/* C4: the deadline counts by a clock that does not stop. */
 static void test_a_holder_stopped_past_its_lease_knows_at_once(void **state) {
     (void)state;
     static int renew[] = {HF_OFF, HF_ON};
@@ -410,7 +411,7 @@ static void test_a_holder_stopped_past_its_lease_knows_at_once(void **state) {
         assert_int_equal(NUMBER("EXISTS k"), 1);
         sleep_ms(600);
         assert_int_equal(NUMBER("EXISTS k"), 0);
-        TELL("SET k theirs"); /* another's now */
+        TELL("SET k theirs"); /* another program has it now */
         worker_go_on(pid);
         worker_join(pid);
         assert_string_equal(STRING("GET k"), "theirs");
@@ -451,7 +452,7 @@ static void test_a_forked_child_touches_nothing_and_the_parent_goes_on(void **st
         hf_lock_close(lock);
         hf_lock_close(second);
         hf_client_close(client);
-#ifndef __SANITIZE_THREAD__ /* it allows such a child no threads */
+#ifndef __SANITIZE_THREAD__ /* it does not allow threads in such a child */
         hf_client *own = must_open(unix_url());
         lock = must_lock(own, "k", NULL);
         must_be(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
@@ -485,7 +486,7 @@ static void *try_and_end(void *lock) {
     return NULL;
 }
 
-/* C11: a new thread is not taken for one that has ended. */
+/* C11: a new thread does not count as one that has ended. */
 static void test_the_lock_of_a_thread_that_ended_is_renewed_on(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 400, HF_ON);
@@ -537,7 +538,7 @@ static void test_close_releases_what_is_held_and_ends_who_waits(void **state) {
     assert_nothing_left();
 }
 
-/* And when no server answers, it does not take for ever. */
+/* If no server answers, the close does not last for ever. */
 static void test_close_does_not_wait_for_a_server_that_is_stopped(void **state) {
     (void)state;
     hf_lock *lock = must_lock(client, "k", NULL);

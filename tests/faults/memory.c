@@ -1,11 +1,11 @@
 /*
- * No memory: every allocation of an operation fails once, the first in the first
- * run, the second in the second, until one run needs no more; and again with all
- * that come after it failing, too. Whatever fails, the caller is told so, nothing
- * is leaked, nothing is left on the server, and the same works right afterwards.
+ * No memory: every allocation of an operation fails once, the first in the first run, the second in
+ * the second, until a run needs no more; and again, with all later allocations failing as well.
+ * Whatever fails, the caller gets an error, no memory leaks, nothing is left on the server, and the
+ * same operation works right afterwards.
  *
- * The linker puts these functions in the place of malloc() and its like in the
- * core and in hiredis; OpenSSL takes them by itself. The library has no hook.
+ * The linker puts these functions in the place of malloc() and its like in the core and in hiredis;
+ * OpenSSL takes them at run time. The library has no hook.
  */
 #include "../deployments/certificates.h"
 
@@ -18,15 +18,14 @@
 
 /* ------------------------------------------------- The allocator that fails */
 
-static atomic_long left; /* the allocations until one fails; 0: none does */
+static atomic_long left; /* allocations until one fails; 0: none fails */
 static atomic_bool failed, go_on;
-static atomic_bool openssl; /* what OpenSSL asks for is counted, instead of what the library does */
-static void *trace[24];     /* who asked for what was not given */
+static atomic_bool openssl; /* count OpenSSL's allocations instead of the library's */
+static void *trace[24];     /* the stack of the allocation that failed */
 static _Atomic int traced;
-static _Thread_local bool outside; /* the test's own */
+static _Thread_local bool outside; /* allocations of the test itself */
 
-/* The library's live allocations; written so that LeakSanitizer does
- * not take it for a use. */
+/* The library's live allocations, encoded so that LeakSanitizer does not see references. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t live[65536];
 static size_t live_count;
@@ -73,7 +72,7 @@ static void take(const void *memory) {
         at = (at + 1) % COUNT(live);
     if (live[at] != 0)
         live_count--;
-    for (size_t hole = at; live[at] != 0;) { /* what stands behind it moves up, if it may */
+    for (size_t hole = at; live[at] != 0;) { /* move up the entries behind it that may move */
         live[hole] = 0;
         do
             at = (at + 1) % COUNT(live);
@@ -136,7 +135,7 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-/* OpenSSL keeps some memory for good, which is not counted here. */
+/* OpenSSL keeps some memory for ever; it is not counted here. */
 static void *openssl_malloc(size_t size, const char *file, int line) {
     (void)file, (void)line;
     return fails(true) ? NULL : __real_malloc(size);
@@ -161,7 +160,7 @@ static void arm(void) {
 
 static void disarm(void) { atomic_store(&left, 0); }
 
-/* A raw request, whose memory is the test's. */
+/* Return the answer to a raw request, whose memory is the test's. */
 static long long number_of(const char *command, const char *key) {
     outside = true;
     long long found = integer(ask(command, key));
@@ -175,10 +174,10 @@ static void tell_raw(const char *command, const char *key) {
     outside = false;
 }
 
-/* It went well or there was no memory; and then the message says so. */
+/* Check that the call succeeded, or that there was no memory and the message states that. */
 static void check_told(hf_status status, const char *call, int line) {
-    /* Where the answer could not be read, or for a look at the lock, or where OpenSSL
-     * does not tell why it failed. */
+    /* Other errors: the answer could not be read, or the look at the lock failed, or OpenSSL does
+     * not report the reason. */
     bool other = (atomic_load(&go_on) && (status == HF_EUNKNOWN || status == HF_ECONNECT)) ||
                  (atomic_load(&openssl) && (status == HF_ECONNECT || status == HF_EINVAL));
     if (status == HF_OK || other ||
@@ -192,7 +191,7 @@ static void check_told(hf_status status, const char *call, int line) {
 static void run_all(const char *name, void (*run)(void), bool all_that_follow) {
     int idle = 0;
     atomic_store(&go_on, all_that_follow);
-    /* OpenSSL asks thousands of times. */
+    /* OpenSSL allocates thousands of times. */
     int64_t begun = now_ms();
     int step = atomic_load(&openssl) ? 97 : 1;
     for (failing = 1; idle < 2; failing += step) {
@@ -211,7 +210,7 @@ static void run_all(const char *name, void (*run)(void), bool all_that_follow) {
     alarm(0);
 }
 
-/* A test that failed says which allocation it was. */
+/* Print which allocation failed, if the test did. */
 static int report(void **state) {
     (void)state;
     disarm();
@@ -229,7 +228,7 @@ static void died(int signal) {
 
 /* ------------------------------------------------------------------ Opening */
 
-static char *url; /* to be opened */
+static char *url; /* the URL to be opened */
 
 static void use(hf_client *client) {
     hf_hold *hold;
@@ -259,7 +258,7 @@ static void test_open(const char *name, char *address) {
     run_all(name, run_open, true);
 }
 
-/* One sentinel, which knows the server that with-redis started. */
+/* A sentinel that knows the server of with-redis. */
 static pid_t sentinel_pid, tls_pid;
 
 static int sentinel_start(void) {
@@ -327,7 +326,7 @@ static void test_opening_a_client_by_tls_without_memory(void **state) {
 
 /* ------------------------------------------------------------- Acquiring */
 
-/* Nothing ends by itself while a test looks. */
+/* A lease that does not end during a test. */
 static const hf_lock_options long_lease = {
     .size = sizeof long_lease, .lease_ms = 60000, .renew = HF_ON, .heal = HF_ON};
 
@@ -350,7 +349,7 @@ static void run_try(void) {
         told(hf_hold_release(hold));
     hf_hold_close(hold);
     disarm();
-    if (status == HF_EUNKNOWN) /* it may be held, unknown to its caller */
+    if (status == HF_EUNKNOWN) /* held perhaps, unknown to the caller */
         break_it(lock);
     assert_soon(number_of("EXISTS %s", "stock") == 0);
     use(client);
@@ -411,7 +410,7 @@ static void run_several(void) {
     }
     disarm();
     for (int i = 0; i < 2; i++) {
-        if (status == HF_EUNKNOWN) /* it may be held, unknown to its caller */
+        if (status == HF_EUNKNOWN) /* held perhaps, unknown to the caller */
             break_it(locks[i]);
         hf_lock_close(locks[i]);
     }
@@ -463,7 +462,7 @@ static hf_status end_of(waiter *w) {
     return w->status;
 }
 
-/* Waits in the queue, is granted the lock by message, and releases it. */
+/* Wait in the queue, get the lock by a message, and release it. */
 static void run_wait(void) {
     hf_client *holder = open_client(), *client = open_client();
     hf_lock *lock = open_lock(holder, "stock", NULL, &long_lease);
@@ -526,7 +525,7 @@ static void check_completion(const hf_completion *found, int kind) {
         assert_status(found->status, HF_OK);
 }
 
-/* Started: acquired by message, then released, each with its completion. */
+/* Start an acquire that is granted by a message, then a release, each with its completion. */
 static void run_started(void) {
     hf_client *holder = open_client(), *client = open_client();
     hf_lock *lock = open_lock(holder, "stock", NULL, &long_lease),
@@ -546,7 +545,7 @@ static void run_started(void) {
                 hf_client_fd(client) < 0 || failed);
     if (gives_up == HF_OK) {
         hf_status cancel = hf_op_cancel(client, 2);
-        if (cancel != HF_ENOTHELD) /* it failed already */
+        if (cancel != HF_ENOTHELD) /* it has failed already */
             told(cancel);
     }
     told(hf_hold_release(hold));
@@ -617,7 +616,7 @@ static void run_hold(void) {
     hf_view_close(view);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     hf_status status = hf_hold_hand_over(hold, token, sizeof token, &length);
-    if (status != HF_EUNKNOWN) { /* the answer to its replacement could be read */
+    if (status != HF_EUNKNOWN) { /* the answer to its replacement was read */
         told(status);
         status = hf_lock_adopt(theirs, token, length, &adopted);
         told(status);
@@ -647,7 +646,7 @@ static void test_what_a_holder_does_without_memory(void **state) {
     run_all("hold", run_hold, true);
 }
 
-/* A walk over all locks: what it tells is whole, and it may be gone on with. */
+/* Walk over all locks: each result is complete, and the walk can go on after an error. */
 static void run_walk(void) {
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
@@ -688,7 +687,7 @@ static void test_a_walk_over_all_locks_without_memory(void **state) {
     run_all("walk", run_walk, true);
 }
 
-/* Another library's lock that would stand for ever is given an end. */
+/* Give an end to another library's lock that would stand for ever. */
 static void run_heal(void) {
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
@@ -700,7 +699,7 @@ static void run_heal(void) {
         told(status);
     disarm();
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_EBUSY);
-    assert_soon(number_of("PTTL %s", "stock") > 0); /* the keeper sees to it */
+    assert_soon(number_of("PTTL %s", "stock") > 0); /* the keeper does it */
     tell_raw("DEL %s", "stock");
     hf_lock_close(lock);
     hf_client_close(client);
@@ -717,8 +716,8 @@ static hf_stats stats_of(hf_client *client) {
     return stats;
 }
 
-/* From the first acquire, which makes the keeper, to a renewal: at once, because the client is
- * told that the lock ends earlier. One failure is no reason to lose a lock. */
+/* Acquire for the first time, which starts the keeper, and renew at once, because the client is
+ * told an earlier end of the lock. A single failure must not lose the lock. */
 static void run_keeper(void) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 60000, .renew = HF_ON};
     hf_client *client = open_client();
@@ -748,7 +747,7 @@ static void test_renewals_without_memory(void **state) {
     run_all("keeper", run_keeper, false);
 }
 
-/* A holder is told of his loss. */
+/* Lose a hold, and read the report. */
 static void run_loss(void) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 100, .renew = HF_ON};
     hf_client *client = open_client();
@@ -757,7 +756,7 @@ static void run_loss(void) {
     hf_hold *hold;
     arm();
     hf_status status = hf_lock_acquire(lock, 0, &hold);
-    if (status != HF_EBUSY) /* this machine has stood still for the lease */
+    if (status != HF_EBUSY) /* the machine stood still for the lease */
         told(status);
     if (status == HF_OK) {
         tell_raw("DEL %s", "stock");
@@ -775,7 +774,7 @@ static void test_a_loss_is_told_without_memory(void **state) {
     run_all("loss", run_loss, false);
 }
 
-/* Closed with holds, with one that waits, and with a release under way. */
+/* Close a client with holds, a waiter, and a release under way. */
 static void run_close(void) {
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
@@ -797,9 +796,9 @@ static void run_close(void) {
     for (hf_completion one = {.size = sizeof one}; hf_client_next(client, &one) == HF_OK;)
         found++;
     assert_int_equal(found, 2);
-    hf_status waited = end_of(&w); /* unknown: it was just asking again, as the machine was slow */
+    hf_status waited = end_of(&w); /* unknown: it was being sent again on a slow machine */
     assert_true(waited == HF_ECANCELED || waited == HF_EUNKNOWN);
-    /* At once, or, if there was no memory to take a waiter back, when its grant ends. */
+    /* At once, or when its grant ends, if there was no memory to remove the waiter. */
     assert_soon(number_of("EXISTS %s", "stock") == 0);
     for (size_t i = 0; i < COUNT(holds); i++)
         hf_hold_close(holds[i]);

@@ -1,13 +1,13 @@
-/* A thread that is paused between two looks at the clock, as a busy machine does it. */
+/* A thread that is paused between two readings of the clock, as on a busy machine. */
 #include "faults.h"
 
 static proxy *way;
-static hf_client *client, *other; /* through it; past it */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
 
 /* --------------------------------------------------------------- The clock */
 
 enum { PAUSE_MS = 40 };
-static _Atomic bool pauses; /* the keeper, after each of its looks */
+static _Atomic bool pauses; /* the keeper pauses after each reading */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -36,9 +36,9 @@ static int tear_down(void **state) {
 
 /* ------------------------------------------------------------------ Tests */
 
-/* The lock is granted to one whose time is up, and of whose grant no message comes: the
- * cancel is told that it holds the lock, and for how long. True: it ended, and not as held by
- * others. */
+/* Let the time of a waiter end while it is granted the lock, without a message: the cancel finds
+ * that it holds the lock, and for how long. Return whether the wait ended, and not because others
+ * held the lock. */
 static bool ends(const char *name, int64_t lease_ms) {
     enum { TIMEOUT_MS = 250, BEFORE_MS = 20 };
     hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_OFF};
@@ -69,7 +69,7 @@ static bool ends(const char *name, int64_t lease_ms) {
     return completion.kind != HF_KIND_NONE;
 }
 
-/* Between two looks the lease ends: of some of these leases. */
+/* Some of these leases end between the two readings. */
 static void test_a_lease_that_ends_while_its_timeout_is_answered_ends_the_wait(void **state) {
     int hang = 0;
     (void)state;

@@ -1,10 +1,10 @@
-/* The queue: every waiter gets the lock in turn, once, and soon, whoever dies. */
+/* The queue: every waiter gets the lock in turn, once, and soon, whichever process dies. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
 
-static hf_client *client; /* this process's own, in tests that have one */
-/* The first thing in the shared memory, so that workers find it. */
+static hf_client *client; /* of this process, in tests that need one */
+/* The first object in the shared memory, so that workers find it. */
 #define inside ((section *)(void *)shared_from)
 
 static int set_up(void **state) {
@@ -20,7 +20,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A process that acquires, says so, and then does nothing. */
+/* A process that acquires, reports it, and then does nothing. */
 typedef struct idler {
     const char *name;
     int64_t lease_ms;
@@ -54,13 +54,13 @@ enum { PROCESSES = 4, THREADS = 16, WAITERS = PROCESSES * THREADS };
 
 typedef struct crowd {
     int threads, rounds; /* of each process; of each thread */
-    bool in_turn;        /* the first time, one after the other */
+    bool in_turn;        /* the first time one after the other */
     _Atomic int processes, turn, ready, go, finished, end;
     _Atomic int served_count, served[WAITERS];
     _Atomic int64_t longest_ms;
 } crowd;
 
-/* Seldom: 64 threads that look all the time leave no processor to the next in line. */
+/* Look rarely: 64 threads that look all the time leave no processor for the next in line. */
 static void wait_for(_Atomic int *sign, int least) {
     int64_t until = now_ms() + 60000;
     while (atomic_load(sign) < least) {
@@ -103,7 +103,7 @@ static void *crowd_member(void *argument) {
     return NULL;
 }
 
-/* With patience for a machine that is busy with these threads. */
+/* Open a client that tolerates a machine that is busy with these threads. */
 static hf_client *patient_client(void) {
     return must_open(text("%s?connect_timeout=20&command_timeout=20", unix_url()));
 }
@@ -125,8 +125,8 @@ static void crowd_work(void *argument) {
     hf_client_close(own);
 }
 
-/* All waiters once, behind a holder that then lets go; and then that number of rounds.
- * Answers how many scripts were run in those rounds. */
+/* Let all waiters in once, behind a holder that releases the lock, and then for that number of
+ * rounds. Return how many scripts were run in those rounds. */
 static int64_t run_crowd(crowd *all) {
     pid_t pids[PROCESSES];
     int waiters = PROCESSES * all->threads;
@@ -150,7 +150,7 @@ static int64_t run_crowd(crowd *all) {
     give_back(hold, HF_OK);
     assert_soon(atomic_load(&all->ready) == waiters);
     int64_t first = scripts_run();
-    /* Each process looks after the lock every few seconds, and a busy machine takes seconds. */
+    /* Each process checks on the lock every few seconds, and a busy machine takes seconds. */
     if (all->in_turn)
         assert_in_range(first, waiters + 1,
                         waiters + 1 + PROCESSES * (1 + (now_ms() - since) / 1000));
@@ -170,8 +170,8 @@ static int64_t run_crowd(crowd *all) {
     return scripts;
 }
 
-/* C8, and the queue's promise. Each was asked to wait with one command; each
- * handoff is then one release. */
+/* C8, and the queue's promise. Each waiter is queued by one command; each handoff is then one
+ * release. */
 static void test_64_waiters_of_4_processes_are_served_in_the_order_they_came(void **state) {
     (void)state;
     crowd *all = shared_memory(sizeof *all);
@@ -182,7 +182,7 @@ static void test_64_waiters_of_4_processes_are_served_in_the_order_they_came(voi
         assert_int_equal(all->served[i], i);
 }
 
-/* C8: the first came a minute later, by a clock that was set back since. */
+/* C8: the first waiter arrived a minute later by a clock that was set back since. */
 static void test_a_clock_that_steps_back_lets_nobody_in_front(void **state) {
     (void)state;
     client = open_client();
@@ -215,21 +215,21 @@ static void cost_of(int threads, int rounds) {
     all->rounds = rounds;
     int64_t since = now_ms(), scripts = run_crowd(all);
     int64_t handoffs = PROCESSES * threads * rounds;
-    /* Each process looks after the lock every few seconds, and at first no client knows that
-     * it is a crowd. Now and then it is free when an acquire begins to wait, and `wait` is followed
-     * by `acquire`. */
+    /* Each process checks on the lock every few seconds, and at first no client knows that it is
+     * crowded. Now and then the lock is free when an acquire begins to wait, and `acquire` follows
+     * `wait`. */
     int64_t others = PROCESSES * (2 * threads + (now_ms() - since) / 1000) + handoffs / 20;
     print_message("%d waiters: %lld handoffs, %lld scripts, the longest wait %lld ms\n",
                   PROCESSES * threads, (long long)handoffs, (long long)scripts,
                   (long long)all->longest_ms);
-    /* And one that met no waiter was released without a script. */
+    /* A hold without waiters is released without a script. */
     assert_in_range(scripts, 2 * handoffs - handoffs / 20, 2 * handoffs + others);
-    /* A message that overtakes the answer to an enqueue leaves no dead id: it would make each
-     * handoff of ten minutes more than twice as dear. */
+    /* A message that overtakes the answer to an enqueue leaves no dead id, which would more than
+     * double the cost of each handoff for ten minutes. */
     assert_int_equal(NUMBER("EVAL %s 0", "return #redis.call('KEYS', '*:hf1:d')"), 0);
 }
 
-/* The number of waiters plays no part. */
+/* The number of waiters does not matter. */
 static void test_a_handoff_costs_two_commands_however_many_wait(void **state) {
     (void)state;
     cost_of(1, 250);
@@ -239,8 +239,7 @@ static void test_a_handoff_costs_two_commands_however_many_wait(void **state) {
     cost_of(16, 16);
 }
 
-/* H3, H4: no waiter is forgotten, and no waiter had to wait for a re-check, which comes
- * after seconds. */
+/* H3, H4: no waiter is forgotten, and none waits until a re-check, which is seconds later. */
 static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
     (void)state;
     crowd *all = shared_memory(sizeof *all);
@@ -253,17 +252,17 @@ static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
 
 /* ----------------------------------------------------- The dead, the stopped */
 
-/* After a kill -9 of the holder the next waiter gets the lock within the rest of the
+/* Check that after a kill -9 of the holder the next waiter gets the lock within the rest of the
  * lease and 200 ms. */
 static void kill_holder(idler *who, waiter *next) {
-    worker_stop(who->pid); /* or it might renew between the look and the kill */
+    worker_stop(who->pid); /* otherwise it might renew between the look and the kill */
     sleep_ms(5);
     int64_t before = now_ms(), left = NUMBER("PTTL %s", who->name), after = now_ms();
     worker_kill(who->pid);
     waiter_join(next, HF_OK);
     print_message("killed with %lld ms left: the next after %lld ms\n", (long long)left,
                   (long long)(next->done_at - after));
-    if (left > 0) /* or the machine has paused until its lease was over */
+    if (left > 0) /* or the machine has paused until the lease had ended */
         assert_in_range(next->done_at, before + left - 1, after + left + IN_TIME(200));
     give_back(next->hold, HF_OK);
 }
@@ -291,7 +290,7 @@ static void test_after_a_killed_holder_the_next_holds_when_its_lease_ends(void *
         hf_lock_close(locks[i]);
 }
 
-/* H1: the waiter was told of the holder before last, which had an hour. */
+/* H1: the waiter knows the time of the holder before last, which had an hour. */
 static void test_after_a_killed_holder_that_was_waited_for_too(void **state) {
     (void)state;
     static const int64_t leases[] = {1000, 4000};
@@ -340,11 +339,11 @@ static void test_after_a_killed_head_waiter_the_one_behind_gets_the_next_release
     redisFree(nosy);
 }
 
-/* A process that waits, and checks its hold before it says so. */
+/* A process that waits, and checks its hold before it reports it. */
 typedef struct late {
     int64_t lease_ms;
     int threads;
-    hf_client *client; /* the process's own */
+    hf_client *client; /* this process's own */
     _Atomic int held;
     _Atomic int64_t held_at, remaining_ms, ttl_ms;
     pid_t pid;
@@ -382,7 +381,7 @@ static void work_late(void *argument) {
     hf_client_close(who->client);
 }
 
-/* It stands in the queue of k, behind a lock that its holder does not release. */
+/* Let a process queue for k, behind a lock that its holder does not release. */
 static late *late_start(int64_t lease_ms, int threads) {
     late *who = shared_memory(sizeof *who);
     who->lease_ms = lease_ms;
@@ -393,7 +392,7 @@ static late *late_start(int64_t lease_ms, int threads) {
     return who;
 }
 
-/* C4: a grant that came in its sleep is over, and it knows. */
+/* C4: a grant that arrived while the process was stopped has ended, and the process notices. */
 static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_valid(void **state) {
     (void)state;
     late *sleeper = late_start(500, 1);
@@ -410,7 +409,7 @@ static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_val
     assert_true(hf_hold_fence(behind->hold) > fence);
     section_enter(inside, behind->hold);
     worker_go_on(sleeper->pid);
-    sleep_ms(300); /* it is awake, and must not come in */
+    sleep_ms(300); /* it runs again, and must not enter */
     assert_int_equal(atomic_load(&sleeper->held), 0);
     section_leave(inside);
     give_back(behind->hold, HF_OK);
@@ -420,10 +419,10 @@ static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_val
     assert_nothing_left();
 }
 
-/* C4: a grant whose message lay in a buffer is not counted from its receipt. */
+/* C4: a grant whose message was in a buffer does not count from its receipt. */
 static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **state) {
     (void)state;
-    late *sleeper = late_start(3000, 1); /* its claim, which comes at once, lengthens nothing */
+    late *sleeper = late_start(3000, 1); /* its claim, which is sent at once, extends nothing */
     client = open_client();
     hf_lock *lock = must_lock(client, "k", NULL);
     worker_stop(sleeper->pid);
@@ -438,8 +437,8 @@ static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **sta
     hf_lock_close(lock);
 }
 
-/* H2: the claim lease passes once for all waiters of a stopped client.
- * H12: a client that only slept keeps its place before those that came later. */
+/* H2: all waiters of a stopped client together cost one unclaimed grant.
+ * H12: a client that was only stopped keeps its place before later waiters. */
 static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
     (void)state;
     late *ghost = late_start(0, 20);
@@ -457,7 +456,7 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     assert_in_range(behind->done_at - since, 2900, 3000 + 300);
     section_enter(inside, behind->hold);
     worker_go_on(ghost->pid);
-    /* They live, and come back to their places. */
+    /* They are alive, and return to their places. */
     assert_soon(queued("k") == 21);
     section_leave(inside);
     give_back(behind->hold, HF_OK);
@@ -470,7 +469,7 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     assert_nothing_left();
 }
 
-/* H2: and a lock that never expires is not lost to a ghost for ever. */
+/* H2: a ghost does not hold a lock without an end for ever. */
 static void
 test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void **state) {
     (void)state;
@@ -484,15 +483,15 @@ test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void *
     assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
     waiter_join(behind, HF_OK);
     assert_in_range(behind->done_at - since, 2900, 3000 + 300);
-    assert_soon(NUMBER("PTTL k") == -1); /* claimed, if it was pushed at all */
+    assert_soon(NUMBER("PTTL k") == -1); /* claimed, if it was pushed */
     give_back(behind->hold, HF_OK);
     worker_go_on(ghost->pid);
     worker_join(ghost->pid);
     hf_lock_close(lock);
 }
 
-/* H2: a pushed grant lasts 3 s until its claim, which brings it to its whole lease, also
- * without renewal. Until then it has the mark that would give a ghost away. */
+/* H2: a pushed grant lasts 3 s until its claim, which gives it the whole lease, also without
+ * renewal. Until then it has the mark by which a ghost is found. */
 static void test_a_pushed_grant_is_claimed(void **state) {
     (void)state;
     client = open_client();
@@ -515,7 +514,7 @@ static void test_a_pushed_grant_is_claimed(void **state) {
 
 /* --------------------------------------------------------------- Nesting */
 
-/* A grant admits one acquire; the owner's others come in after it. */
+/* A grant admits one acquire; the owner's other acquires then enter as well. */
 static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(void **state) {
     (void)state;
     client = open_client();
@@ -533,15 +532,15 @@ static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(voi
     int64_t since = now_ms();
     give_back(hold, HF_OK);
     waiter_join(first, HF_OK);
-    waiter_join(second, HF_OK); /* though the stranger came before it */
+    waiter_join(second, HF_OK); /* though the stranger arrived before it */
     assert_in_range(second->done_at - since, 0, 500);
-    waiter_join(third, HF_OK); /* another client: at its re-check */
+    waiter_join(third, HF_OK); /* of another client: at its re-check */
     assert_in_range(third->done_at - since, 0, 3500);
     assert_int_equal(hf_hold_fence(first->hold), hf_hold_fence(second->hold));
     assert_int_equal(hf_hold_fence(first->hold), hf_hold_fence(third->hold));
     assert_int_equal(queued("k"), 1);
 
-    /* And one that asks while it holds, though others queue. */
+    /* Also an acquire of the holder, while others queue. */
     hf_hold *nested;
     assert_status(hf_lock_acquire_as(lock, "ann", 3, 1000, NULL, &nested), HF_OK);
     give_back(nested, HF_OK);
@@ -572,13 +571,13 @@ static void test_a_wait_that_times_out_leaves_nothing_behind(void **state) {
     assert_int_equal(queued("k"), 0);
     give_back(hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);
-    /* The last fence; and the dead id of each whose time was up before its first answer, which only
-     * a machine that pauses makes. */
+    /* The last fence; and the dead id of each acquire whose time ended before its first answer,
+     * which happens only if the machine pauses. */
     assert_in_range(NUMBER("DBSIZE"), 1, IN_TIME(0) == 0 ? 1 : 41);
     hf_lock_close(lock);
 }
 
-/* The time is up just when the lock comes: it holds, or no client does. */
+/* The time ends when the lock is granted: the acquire holds it, or no client does. */
 static void test_a_timeout_that_races_the_release_leaves_nothing_behind(void **state) {
     (void)state;
     int won = 0;
@@ -619,7 +618,7 @@ static void *wait_interruptibly(void *argument) {
     return NULL;
 }
 
-/* M9: a signal comes just when the lock comes. */
+/* M9: a signal arrives when the lock is granted. */
 static void test_a_signal_that_races_the_release_leaves_nothing_behind(void **state) {
     (void)state;
     struct sigaction action = {.sa_handler = on_signal};
@@ -633,7 +632,7 @@ static void test_a_signal_that_races_the_release_leaves_nothing_behind(void **st
         waiter w = {.lock = theirs};
         must(pthread_create(&w.thread, NULL, wait_interruptibly, &w) == 0);
         assert_soon(queued("k") == 1);
-        if (i % 2 == 0) /* by the client's thread, so that the signal may be first */
+        if (i % 2 == 0) /* sent by the client's thread, so that the signal may be first */
             assert_status(hf_hold_release_start(hold, 1), HF_OK);
         nanosleep(&(struct timespec){.tv_nsec = i % 10 * 20000}, NULL);
         while (!atomic_load(&w.done) && (i % 2 == 0 || queued("k") == 1)) {
@@ -664,8 +663,8 @@ static struct {
     hf_hold *hold;
 } granted;
 
-/* The language's handlers take their time: meanwhile the lock comes, and then they end the
- * wait all the same. */
+/* The language's handlers take their time: the lock is granted meanwhile, and then they end the
+ * wait nevertheless. */
 static int end_after_the_grant(void *context) {
     (void)context;
     hf_stats stats = {.size = sizeof stats};
@@ -741,7 +740,7 @@ static void test_a_close_that_races_the_grant_leaves_nothing_behind(void **state
         pthread_join(second->thread, NULL);
         waiter *all[] = {first, second};
         for (int j = 0; j < 2; j++) {
-            /* Held, and ended by the close; or never held. */
+            /* It held, and the close ended that; or it never held. */
             if (all[j]->status == HF_OK)
                 give_back(all[j]->hold, HF_ECLOSED);
             else
@@ -755,7 +754,7 @@ static void test_a_close_that_races_the_grant_leaves_nothing_behind(void **state
 
 /* --------------------------------------------------------- Foreign locks */
 
-/* C14, H11: it excludes us, sends no grants, and is followed soon. */
+/* C14, H11: a foreign lock excludes our clients, sends no grants, and is followed soon. */
 static void test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order(void **state) {
     (void)state;
     client = open_client();
@@ -772,7 +771,7 @@ static void test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order(void
         assert_in_range(waiters[i]->done_at - since, 600, 600 + 150);
         give_back(waiters[i]->hold, HF_OK);
     }
-    /* Deleted by its owner, which tells no waiter. */
+    /* Its owner deletes it, which no message reports. */
     TELL("SET k theirs PX 60000");
     waiter *w = waiter_start(lock, 20000);
     assert_soon(queued("k") == 1);
@@ -799,7 +798,7 @@ static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(vo
     assert_in_range(now_ms() - since, 490, 500 + 200);
     give_back(hold, HF_OK);
 
-    /* Also one that came while the waiter was waiting for one of ours. */
+    /* Also a foreign lock that is set while the waiter waits for one of Holdfast. */
     hold = held(plain);
     waiter *w = waiter_start(healer, 10000);
     assert_soon(queued("k") == 1);
@@ -814,7 +813,7 @@ static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(vo
     hf_lock_close(healer);
 }
 
-/* No request can end it: when its holds end stood in a key that the server has lost. */
+/* Its holds' ends were in a key that the server has lost: no request can end the lock. */
 static void test_a_lock_of_ours_that_has_lost_its_ends_is_given_one_too(void **state) {
     (void)state;
     hf_lock_options heals = {.size = sizeof heals, .lease_ms = 500, .renew = HF_OFF, .heal = HF_ON};
@@ -885,8 +884,8 @@ static void *wait_again_and_again(void *lock) {
     return NULL;
 }
 
-/* One may not listen for a while, and the other's self-test fails twice. Within a minute
- * both hear of grants, and so stand in the queue. */
+/* One client may not listen for a while, and the other's self-test fails twice. Within a minute
+ * both get grants again, and so queue. */
 static void test_a_client_that_polls_hears_of_grants_again_within_a_minute(void **state) {
     enum { MINUTE_MS = 60000, SLACK_MS = 3000 };
     static const char *const names[] = {"refused", "unlucky"};
@@ -907,7 +906,7 @@ static void test_a_client_that_polls_hears_of_grants_again_within_a_minute(void 
         held_by_others[i] = must_lock(client, names[i], NULL);
         wanted[i] = must_lock(clients[i], names[i], NULL);
         holds[i] = held(held_by_others[i]);
-        assert_status(hf_lock_acquire(wanted[i], 500, NULL), HF_ETIMEOUT); /* by asking often */
+        assert_status(hf_lock_acquire(wanted[i], 500, NULL), HF_ETIMEOUT); /* the acquire polls */
         must(pthread_create(&threads[i], NULL, wait_again_and_again, wanted[i]) == 0);
     }
     assert_soon(atomic_load(&way->mishaps) == 2);
@@ -933,7 +932,7 @@ static void test_a_client_that_polls_hears_of_grants_again_within_a_minute(void 
             fail_msg("after a minute the %s one still asks", names[i]);
 }
 
-/* H5: it is the releaser's user that needs the waiter's channel. */
+/* H5: the releaser's user needs the waiter's channel. */
 static void test_a_releaser_without_the_right_to_publish_releases_and_is_followed(void **state) {
     (void)state;
     hf_client *releaser = must_open(poller_url());
@@ -949,7 +948,7 @@ static void test_a_releaser_without_the_right_to_publish_releases_and_is_followe
     give_back(hold, HF_OK);
     waiter_join(first, HF_OK);
     assert_in_range(first->done_at - since, 0, 3000 + 300);
-    give_back(first->hold, HF_OK); /* and this one may publish */
+    give_back(first->hold, HF_OK); /* this client may publish */
     waiter_join(second, HF_OK);
     give_back(second->hold, HF_OK);
     hf_lock_close(theirs);
@@ -959,7 +958,7 @@ static void test_a_releaser_without_the_right_to_publish_releases_and_is_followe
     assert_nothing_left();
 }
 
-/* pthread_cancel(): the first of them hears the grants, for all. */
+/* pthread_cancel(): the cancelled thread reads the grants for all. */
 static void test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call(void **state) {
     (void)state;
     client = open_client();
@@ -981,7 +980,7 @@ static void test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call(void 
     }
     give_back(behind[2]->hold, HF_OK);
 
-    kill(the_server, SIGSTOP); /* on a connection of its own, in the middle of a request */
+    kill(the_server, SIGSTOP); /* in the middle of a request on a connection of its own */
     waiter *alone = waiter_start(lock, 20000);
     sleep_ms(20 * SLOW);
     pthread_cancel(alone->thread);
@@ -993,8 +992,8 @@ static void test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call(void 
     assert_nothing_left();
 }
 
-/* A release that others may wait for has a command before it, in the same write, so that the
- * server writes to the waiter first. One without a waiter has none. */
+/* A release that other acquires may wait for is preceded by a command in the same write, so that
+ * the server writes to the waiter first. A release without a waiter has no such command. */
 static void test_only_a_release_after_a_wait_has_a_command_before_it(void **state) {
     (void)state;
     client = open_client();

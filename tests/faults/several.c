@@ -71,7 +71,7 @@ static void open_all(void) {
         locks[i] = must_lock(client, names[i], &minute);
         theirs[i] = must_lock(other, names[i], &minute);
     }
-    give_back(held(locks[0]), HF_OK); /* the server has the scripts */
+    give_back(held(locks[0]), HF_OK); /* the server knows the scripts */
 }
 
 static void close_all(void) {
@@ -106,7 +106,7 @@ static void *run_call(void *argument) {
 static void test_a_cut_connection_leaves_all_or_nothing(void **state) {
     (void)state;
     open_all();
-    for (int round = 0; round < 2; round++) { /* the answer, and then the request */
+    for (int round = 0; round < 2; round++) { /* the answer is lost; the request is late */
         proxy_next(way, round == 0 ? LOSE_REPLY : LATE_REQUEST, hf_script_take.sha1);
         hf_status status = hf_lock_acquire_all(locks, 2, NULL, 0, 5000, NULL, holds);
         assert_status(status, HF_OK); /* it is sent again, and counts once */
@@ -120,7 +120,7 @@ static void test_a_cut_connection_leaves_all_or_nothing(void **state) {
     close_all();
 }
 
-/* The first is taken; of the second there is no answer, nor of anything after it. */
+/* The first lock is acquired; for the second there is no answer, nor for any later request. */
 static void test_a_lost_answer_in_between_leaves_nothing(void **state) {
     (void)state;
     open_all();
@@ -130,12 +130,12 @@ static void test_a_lost_answer_in_between_leaves_nothing(void **state) {
     assert_null(holds[1]);
     proxy_next(way, PASS, NULL);
     assert_soon(is_free(theirs[0]) &&
-                is_free(theirs[1])); /* in the background, long before a lease */
+                is_free(theirs[1])); /* in the background, long before a lease ends */
     close_all();
 }
 
-/* The answer about the second is late, and meanwhile the first cannot be renewed: nobody else holds
- * either, and the caller must not be told so. */
+/* The answer for the second lock is late, and meanwhile the first cannot be renewed: no other
+ * client holds either lock, and the caller must not be told so. */
 static void test_a_lease_that_ends_in_an_outage_is_told_as_that(void **state) {
     (void)state;
     open_all();
@@ -147,7 +147,7 @@ static void test_a_lease_that_ends_in_an_outage_is_told_as_that(void **state) {
     pthread_create(&first.thread, NULL, run_call, &first);
     assert_soon(atomic_load(&way->mishaps) == 1);
     proxy_next(way, LOSE_ALL, hf_script_renew.sha1);
-    assert_soon(atomic_load(&way->mishaps) >= 3); /* two renewals, and no answer */
+    assert_soon(atomic_load(&way->mishaps) >= 3); /* two renewals without an answer */
     sleep_ms(300);
     proxy_next(way, PASS, NULL);
     atomic_store(&way->holds_reply, false);
@@ -205,12 +205,12 @@ static void test_a_holder_that_is_killed_leaves_both_to_their_leases(void **stat
     close_all();
 }
 
-/* Both its leases end while it stands still; it must not believe in either afterwards. */
+/* Let both leases end while this process stands still; afterwards it must count on neither hold. */
 static void hold_and_look(void *argument) {
     common *all = argument;
     hf_client *mine = must_open(all->url);
     hf_lock *taken[2];
-    for (int i = 0; i < 2; i++) /* the second would stand for a minute */
+    for (int i = 0; i < 2; i++) /* the second lease would last a minute */
         taken[i] = must_lock(mine, names[i],
                              &(hf_lock_options){.size = sizeof(hf_lock_options),
                                                 .lease_ms = i == 0 ? 500 : 60000,

@@ -4,13 +4,14 @@
     check.py [--seeds N] [--first SEED] [--steps N] [--seconds N] [--server PROGRAM]
              [--general | --mutants]
 
---general: each acquire and release is also done without the paths that are written out for speed,
-by a second server on a copy of the keys: answers, messages and keys must be the same.
---mutants: breaks a line of the scripts at a time; each must be noticed here or by edges.py.
+--general: each acquire and release is also carried out without the short ways, by a second server
+on a copy of the keys: answers, messages and keys must be the same.
+--mutants: breaks one line of the scripts at a time; each mutant must be noticed here or by
+edges.py.
 
 Starts its own redis-server. Clients take, wait, share, nest, ask once, lose answers and messages,
-send late copies, die, and leave leases to end; others' locks come and go. The model knows who
-holds, who waits in which order, and which result there is; after each step it looks at the keys.
+send late copies, die, and let leases end; other libraries' locks are taken and released. The model
+knows the holders, the waiters in their order, and the result; after each step the keys are checked.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from texts import NOBODY, Keys, expand, general, member, scripts
 
 KEYS = Keys()
 NEVER = float("inf")
-KEPT = "0" * 16  # so begins the id of a hold that is kept
+KEPT = "0" * 16  # the id of a kept hold begins so
 SHORTEST = 60  # ms: the shortest lease
-MARGIN = 0.006  # seconds: nearer to the end of a lease it is open what the server finds
+MARGIN = 0.006  # seconds: nearer to the end of a lease the result is open
 
 
 def record(r: redis.Redis) -> dict[str, str]:
-    """What is known of the call, without the time at which it was written."""
+    """Return what is known of the call, without the time at which it was written."""
     found = r.hgetall(KEYS.R)
     return dict(found, hf1=found["hf1"][:49] + found["hf1"][65:]) if found else {}
 
 
 def last(r: redis.Redis) -> str | None:
-    """The last fence, and the flag: in a field beside a limit that is stored."""
+    """Return the last fence and the flag; beside a stored limit they are in a field."""
     return r.hget(KEYS.F, "f") if r.type(KEYS.F) == "hash" else r.get(KEYS.F)
 
 
 class Wrong(Exception):
-    """The scripts do not what the model does."""
+    """The scripts and the model differ."""
 
 
 class Unsure(Exception):
-    """The machine was too slow to tell; the run ends, and what it has checked counts."""
+    """The machine was too slow to decide; the run ends, and all earlier checks count."""
 
 
 class Subscriber:
@@ -79,7 +80,7 @@ class Subscriber:
 
 
 class Twin:
-    """A second server, which does the same without the written-out paths."""
+    """A second server, which carries out the same without the short ways."""
 
     def __init__(self, server: Server, texts: dict[str, str]) -> None:
         self.server, self.redis = server, server.redis
@@ -116,9 +117,9 @@ class Twin:
 
     @staticmethod
     def fences(r: redis.Redis) -> tuple[dict[str, str], list[str]]:
-        """What has a fence and has not ended, with blanks for it; and the fences."""
+        """Return all standing parts that have a fence, with blanks in its place; and the fences."""
         parts: dict[str, tuple[str, int]] = {"F": (last(r) or "", 0)}
-        # A way that is written out may leave the ended holds to the next call.
+        # A short way may leave ended holds to the next call.
         ended = set(r.zrangebyscore(KEYS.S, 0, time.time() * 1000))
         if Twin.kind(r, ended) == "hash":
             for name, value in sorted(r.hgetall(KEYS.K).items()):
@@ -137,29 +138,29 @@ class Twin:
 
     @staticmethod
     def kind(r: redis.Redis, ended: set[str]) -> str:
-        """The type of K, which is as good as gone when all of its many holds have ended."""
+        """Return the type of K, which counts as absent when all of its many holds have ended."""
         kind = r.type(KEYS.K)
         left = r.hkeys(KEYS.K) if kind == "hash" and ended else []
         return "none" if left and all(name == "hf1" or name[1:] in ended for name in left) else kind
 
     def look(self, r: redis.Redis, before: list[str]) -> tuple[list[object], list[float]]:
-        """The keys, fences that were not there before as `new`; and what is a time."""
+        """Return the keys, with fences that were not there before as `new`; and all times."""
         texts, fences = self.fences(r)
         new = [fence if fence in before or fence[:1] in ("", "0") else "new" for fence in fences]
         now = time.time() * 1000
-        # The dead leave the queue here and there, by the clock.
+        # Dead waiters leave the queue at times that the clock decides.
         queue = [m for m in r.zrange(KEYS.Q, 0, -1) if m[32:64] in self.subscribers]
         ends = [(who, end) for who, end in r.zrange(KEYS.S, 0, -1, withscores=True) if end > now]
         ends.sort()
         dead_until, texts["F"] = float(texts["F"][48:] or 0), texts["F"][16:48]
-        # The form of readers lets K and S live longer than the last of them.
+        # In the form of readers K and S outlast the last reader.
         keys = [KEYS.F, KEYS.R] if self.readers else [KEYS.K, KEYS.F, KEYS.S, KEYS.R]
         times = [now + ttl if (ttl := r.pttl(key)) > 0 else ttl for key in keys]
-        # Q's end is put off once a second, and ended dead ids are forgotten at any time.
+        # Q's end moves once a second, and ended dead ids may be forgotten at any time.
         times += [r.pttl(KEYS.Q) > 25000 if queue else 0]
         times += [dead_until if dead_until > now else 0]
         times += [0 if end == NEVER else end for _, end in ends]
-        # F is flagged if it has 32 columns more.
+        # F is flagged if it has 32 more columns.
         kind = self.kind(r, set(r.zrangebyscore(KEYS.S, 0, now)))
         return [texts, new, queue, [who for who, _ in ends], record(r), kind], times
 
@@ -170,7 +171,7 @@ class Twin:
 
         def wrong(what: str, one: object, two: object) -> None:
             took = self.copied - MARGIN, time.time() + MARGIN
-            # What either has granted meanwhile may have ended before it was looked at.
+            # A hold that either server granted meanwhile may have ended before the look.
             if took[1] - took[0] > SHORTEST / 1000 or any(
                 took[0] < h["ends"] < took[1] for h in run.holds.values()
             ):
@@ -188,7 +189,7 @@ class Twin:
 
         if isinstance(answer, list):
             ones, twos = list(answer), list(other)
-            if ones[2:3] == [1]:  # who holds it does not ask again
+            if ones[2:3] == [1]:  # a holder does not ask again
                 ones[1] = twos[1] = 0
             if len(ones) != len(twos) or any(map(unlike, ones, twos)):
                 wrong("the answer is", answer, other)
@@ -209,7 +210,7 @@ class Twin:
         (one, times), (two, others) = self.look(run.redis, before), self.look(self.redis, before)
         if one != two:
             wrong("the keys are", one, two)
-        # F's end is put off once a second.
+        # F's end moves once a second.
         slack = [1200] * len(times) if self.readers else [200, 1200, *[200] * len(times)]
         if any(abs(a - b) > most for a, b, most in zip(times, others, slack, strict=False)):
             wrong("the times are", times, others)
@@ -226,7 +227,7 @@ class Run:
     ) -> None:
         self.twin = twin
         self.server, self.redis, self.digests, self.counts = server, server.redis, digests, counts
-        self.seen = time.time()  # until when the model knows of all ends
+        self.seen = time.time()  # the model knows all ends up to this time
         self.random, self.seed, self.log = random.Random(seed), seed, []
         self.redis.flushall()
         self.serial = seed * 100000
@@ -234,15 +235,15 @@ class Run:
         for _ in range(3):
             self.client()
         self.holds: dict[str, dict] = {}
-        self.queue: dict[str, dict] = {}  # id -> who waits
+        self.queue: dict[str, dict] = {}  # id -> the waiter
         self.copies: list = []
         self.buried: set[str] = set()
         self.foreign, self.top = False, 0
         self.record: dict | None = None  # of the call
         self.limit: tuple[int, int] | None = None
-        self.stored: list[tuple] = []  # requests that changed it, of which a copy may come
-        self.refused: list[dict] = []  # they waited, and say another number
-        self.ended: list[tuple[str, int, dict]] = []  # who made one, and holds nothing any more
+        self.stored: list[tuple] = []  # requests that changed the limit, of which a copy may arrive
+        self.refused: list[dict] = []  # waiters that asked by another number
+        self.ended: list[tuple[str, int, dict]] = []  # made a call, and hold nothing now
         self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox", "ox"])
 
     # ---------------------------------------------------------------- Helpers
@@ -274,9 +275,9 @@ class Run:
     def run(self, name: str, keys: list[str], *words):
         twin, before = self.twin if name in ("acquire", "release", "renew") else None, []
         if twin and name == "release" and len(words) == 2 and self.unknown_after(words[0]):
-            twin = None  # the short way leaves who asks for an outcome to ask again
+            twin = None  # the short way lets acquires that ask for an outcome ask again
         if name == "renew" and 0 < words[1] < 1000:
-            twin = None  # it may have ended before the keys are compared
+            twin = None  # the hold may have ended before the keys are compared
         if twin:
             twin.follow(set(self.subscribers))
             twin.copy(self, list(dict.fromkeys([*keys, *KEYS.all])))
@@ -289,7 +290,7 @@ class Run:
         self.log.append((name, *words, answer))
         self.count(name)
         now = time.time()
-        # Ends are counted from `sent`.
+        # Ends count from `sent`.
         if now - self.sent > MARGIN / 2 or any(
             self.seen - MARGIN < hold["ends"] < now + MARGIN for hold in self.holds.values()
         ):
@@ -309,7 +310,7 @@ class Run:
     # ---------------------------------------------------------------- The model
 
     def lapse(self) -> None:
-        """What has ended is gone; not nearer to an end than MARGIN."""
+        """Drop all holds that have ended; wait while an end is nearer than MARGIN."""
         while True:
             now = time.time()
             near = [
@@ -327,9 +328,10 @@ class Run:
             self.count("ended")
             if hold["pushed"]:
                 ghosts.add(hold["client"])
-        if not self.holds:  # K is gone, with its fields: F has one client
+        if not self.holds:  # K is gone with its fields: F has one client
             ghosts &= {(last(self.redis) or "")[16:48]}
-        # A client that let a grant run out asks for all at once; until then its places are open.
+        # A client that let a grant end asks for all its waiters at once; until then their places
+        # are open.
         for client in ghosts:
             self.count("ghost")
             for w in self.queue.values():
@@ -342,13 +344,14 @@ class Run:
                 self.ask_all(client)
 
     def outcome(self) -> bool:
-        """Is there one to be told?"""
+        """Return whether there is an outcome to report."""
         known = self.record
-        # In progress as long as its fence is held: a hold that nests in its caller's has the same.
+        # The call is in progress while its fence is held: a hold that nests in the caller's has the
+        # same.
         return bool(known) and (known["kind"] in "de" or self.unknown_after(""))
 
     def unknown_after(self, who: str) -> bool:
-        """Is the outcome of a call unknown once that hold has ended?"""
+        """Return whether the outcome of a call is unknown once that hold has ended."""
         known = self.record
         return (
             bool(known)
@@ -375,7 +378,7 @@ class Run:
         )
 
     def differs(self, w: dict) -> bool:
-        """Does it say another number than is stored?"""
+        """Return whether it asks by another number than the stored one."""
         if w["mode"] != "s":
             return False
         if not self.limit:
@@ -394,7 +397,7 @@ class Run:
         return sorted(alive, key=lambda who: self.queue[who]["score"])
 
     def hand_on(self) -> list[str]:
-        """Whom a general script admits, or tells of a result, in this order."""
+        """Return the waiters that a general script admits, or tells of a result, in this order."""
         served = []
         for who in self.ordered():
             w = self.queue[who]
@@ -421,7 +424,8 @@ class Run:
     asking: set[str] = set()
 
     def hear(self, expected: list, lose: bool = True) -> None:
-        """The messages are the expected ones; some clients lose theirs, others answer."""
+        """Check that these messages arrive, and no others; some clients lose theirs, others
+        answer."""
         self.redis.ping()
         grants, told = {}, set()
         for client, subscriber in self.subscribers.items():
@@ -459,10 +463,10 @@ class Run:
             self.wrong(f"told {told}, expected {expected}")
 
     told: dict[str, dict] = {}
-    short = False  # by the short way, perhaps: no waiter is told of an outcome
+    short = False  # perhaps by the short way: no waiter is told of an outcome
 
     def general(self, asking: set[str] = frozenset()) -> None:
-        """After a script that hands on."""
+        """Apply what a script does that hands on."""
         self.asking = set(asking)
         self.told = dict(self.queue)
         served = self.hand_on()
@@ -498,7 +502,7 @@ class Run:
             "weight": pick([1, 1, *range(1, (permits or (mode == "s" and 3)) + 1)]),
             "timeout": pick([0, 100000]),
             "score": 0,
-            # The twin's clock goes on: there a short one would pass others than here.
+            # The twin's clock goes on: there a short head start would pass other waiters than here.
             "ahead": pick([0, 0, 30000] if self.twin else [0, 0, 0, 2, 10, 50, 30000]),
             "out": False,
             "nests": "0" if mode == "o" else "1",
@@ -584,7 +588,7 @@ class Run:
                 self.granted(who, w, answer[3], answer[4], True)
                 self.general()
             elif waits and w["ahead"] and self.ordered():
-                # It is in its place before the lock is handed on.
+                # It has its place before the lock is handed on.
                 w["score"] = answer[0] - 1000 * w["ahead"]
                 self.queue[who] = w
                 if self.ordered()[-1] != who:
@@ -610,7 +614,7 @@ class Run:
                         self.wrong("not the last in the queue")
                 else:
                     self.expect(answer, 0)
-        # The answer was lost: the same again; or a copy comes late.
+        # The answer is lost, and the request is sent again; or a copy arrives late.
         if request and (request[0] != "acquire" or answer[2] in (1, 2, 4)):
             if self.random.random() < 0.25:
                 self.again(who, w, request)
@@ -618,7 +622,7 @@ class Run:
                 self.copies.append((who, w, request))
 
     def share(self, who: str, w: dict) -> None:
-        """The short way of a shared one; if it does nothing, `acquire` is next."""
+        """Take the short way of a shared acquire; if it does nothing, `acquire` is next."""
         if self.random.random() < 0.2:
             return
         keys = [KEYS.K, KEYS.F, KEYS.S]
@@ -632,7 +636,7 @@ class Run:
             return
         if not self.fits(w) or self.ordered() or self.limit:
             self.wrong("share passed a waiter")
-        beside = answer[16:] == "+"  # also a hold that is over, and has not been taken out yet
+        beside = answer[16:] == "+"  # also a hold that has ended and is still stored
         if beside != (self.redis.zcard(KEYS.S) > 1) or (self.holds and not beside):
             self.wrong("share miscounts")
         self.granted(who, w, int(answer[:16]), w["lease"], False)
@@ -663,7 +667,7 @@ class Run:
         self.count("told " + known["kind"])
 
     def again(self, who: str, w: dict, request: tuple) -> None:
-        """A copy of a request whose id is still held, waits, or is dead."""
+        """Send a copy of a request whose id is still held, waits, or is dead."""
         answer = self.run(*request)
         self.count("copy")
         if request[0] in ("take", "share"):
@@ -676,7 +680,7 @@ class Run:
             if who in self.buried and answer != 0:
                 self.wrong("a dead id is queued")
             if answer != 0:
-                raise Unsure  # held and queued again: its release takes the member out
+                raise Unsure  # held and queued again: its release removes the member
             return
         asking = {who} if who in self.queue else set()
         if who in self.holds:
@@ -695,7 +699,7 @@ class Run:
             self.wrong("a copy of nothing")
 
     def nests_now(self, who: str, answer: list, at: int) -> bool:
-        """Its owner holds the lock by now, so that whoever waits for it nests when it asks."""
+        """Return whether the waiter nests: its owner holds the lock now."""
         w = self.queue[who]
         mine = [h for h in self.holds.values() if h["mode"] != "s" and h["owner"] == w["owner"]]
         named = self.holds.get(w["nests"][1:])
@@ -711,7 +715,7 @@ class Run:
         return True
 
     def answered(self, who: str, answer: list, at: int, asking: set[str]) -> None:
-        """An id that waited has asked, alone or the last of several."""
+        """Check the answer for an id that waited and asked, alone or as the last of several."""
         w = self.queue[who]
         if self.nests_now(who, answer, at):
             self.general()
@@ -727,7 +731,7 @@ class Run:
             self.general()
             return
         w["out"] = False
-        top = self.top  # others may be granted after it, by the same script
+        top = self.top  # the script may grant the lock to others after it
         self.general(asking)
         if who in self.holds:
             self.expect(answer, 1, at)
@@ -741,7 +745,8 @@ class Run:
             self.wrong(f"{who} should wait: {answer}")
 
     def ask_all(self, client: str) -> None:
-        """One request for all of a client that wait; and for those granted without a word."""
+        """Send one request for all waiters of a client, and for grants that came without a
+        message."""
         ids = [who for who, w in self.queue.items() if w["client"] == client]
         ids += [who for who, h in self.holds.items() if h["client"] == client and not h["known"]]
         self.random.shuffle(ids)
@@ -799,7 +804,7 @@ class Run:
         self.record = {"kind": kind, "who": who, "fence": fence, "terms": terms, "bytes": text}
 
     def keeps(self, who: str, hold: dict, how: str, live: bool, terms: str) -> int:
-        """What a release that says `how` does to the record; its answer."""
+        """Return the answer to a release with `how`, and apply its effect on the record."""
         was, fence = self.record, hold["fence"]
         own = was and was["who"] == who and was["fence"] == fence
         if how in "de":
@@ -820,7 +825,7 @@ class Run:
         return self.random.choice(["m" + "-" * 64, "m" + "a" * 64, "m" + "b" * 64])
 
     def begin(self) -> None:
-        """A call begins; also one whose hold is over, or which began before."""
+        """Begin a call; perhaps one whose hold has ended, or that has begun before."""
         mine = [
             (who, h)
             for who, h in self.holds.items()
@@ -849,7 +854,7 @@ class Run:
             self.count("begun")
 
     def late_finish(self) -> None:
-        """Whose hold is over says what became of its call, perhaps for the second time."""
+        """Finish a call whose hold has ended, perhaps for the second time."""
         if not self.ended:
             return
         who, _, hold = self.random.choice(self.ended)
@@ -864,7 +869,7 @@ class Run:
         self.after_call(kept == 6 and how != "n")
 
     def settle(self) -> None:
-        """A caller that has looked, perhaps at an earlier record, settles it."""
+        """Settle a call as a caller that has looked, perhaps at an earlier record."""
         was = self.record
         verb, force = self.random.choice("derf"), self.random.random() < 0.3
         self.serial += 1
@@ -882,7 +887,7 @@ class Run:
         elif was["kind"] == "b" and not self.unknown_after("") and not force:
             wanted = 3
         else:
-            # Also by a hold that nests in the caller's, which is over.
+            # The hold may also be one that nests in the caller's, which has ended.
             ends = was["kind"] == "b" and not self.unknown_after("")
             if ends:
                 for other in [j for j, h in self.holds.items() if h["fence"] == fence]:
@@ -906,7 +911,7 @@ class Run:
             self.after_call(tells and verb in "de")
 
     def after_call(self, tells: bool) -> None:
-        """The record has changed: those who asked are told, and what can be is handed on."""
+        """Apply a change of the record: waiters that asked are told, and the lock is handed on."""
         if not tells:
             self.general()
             return
@@ -959,7 +964,7 @@ class Run:
                 self.gone(who)
                 return
         if not late and not how and self.random.random() < 0.5:
-            words[0] = hold.get("was", who)  # its client has not heard that it is kept
+            words[0] = hold.get("was", who)  # its client does not know that it is kept
         answer = self.run("release", keys, *words)
         before = self.record
         kept = self.keeps(who, hold, how, True, terms) if how else 1
@@ -982,7 +987,7 @@ class Run:
             who = self.random.choice(known)
             once = self.kind == "ox" and self.random.random() < 0.6
             self.release(who, how=self.random.choice("dddeun") if once else "")
-            if self.random.random() < 0.2:  # retried: another's hold is not touched
+            if self.random.random() < 0.2:  # a retry does not touch another's hold
                 if self.run("release", KEYS.all, who, "", 0, "") != 0:
                     self.wrong("released twice")
                 self.general()
@@ -1043,7 +1048,7 @@ class Run:
             return
         lease, mode = self.random.choice([30000, 60000, 80, 0]), self.random.choice([0, 1, 2])
         words = []
-        taken = self.redis.hlen(KEYS.K) == 1  # S is of no concern, and the short way may be gone
+        taken = self.redis.hlen(KEYS.K) == 1  # S does not matter, and the short way may be gone
         ends = 0 if taken and self.random.random() < 0.8 else len(ids) + 1
         for who in ids:
             words += [f"{who}{self.holds[who]['fence']:016d}", lease, mode, ends]
@@ -1063,7 +1068,7 @@ class Run:
         hold["ends"] = got
 
     def leaves(self) -> None:
-        """A hold that is kept is not extended by what its client has sent before."""
+        """Keep a hold: it is not extended by an earlier request of its client."""
         ids = [who for who, h in self.holds.items() if h["known"] and not h["pushed"]]
         ids = [who for who in sorted(ids) if not who.startswith(KEPT)]
         if not ids:
@@ -1092,7 +1097,7 @@ class Run:
         self.queue = {who: w for who, w in self.queue.items() if w["client"] != client}
         self.client()
         first = self.ordered()[:1]
-        if first and self.fits(self.queue[first[0]]):  # a newcomer's short way may not see it
+        if first and self.fits(self.queue[first[0]]):  # a newcomer's short way may pass it
             self.ask_all(self.queue[first[0]]["client"])
         ids = [who for who, h in self.holds.items() if h["client"] == client]
         if ids:  # its leases end soon
@@ -1146,7 +1151,7 @@ class Run:
         self.all_ask()
 
     def limits(self) -> None:
-        """An operator stores another limit, and hands on."""
+        """Store another limit, as an operator does, and hand on."""
         was = self.limit or (0, 0)
         self.limit = self.random.choice([None, (1, 0), (2, 0), (3, 0), (5, 0), (2, 30000)])
         self.serial += 1
@@ -1160,7 +1165,7 @@ class Run:
         self.general()
 
     def comes_back(self) -> None:
-        """By the number that it was told, under a new id, at its first place."""
+        """Ask again by the number that the answer gave, under a new id, at the first place."""
         if not self.refused:
             return
         w = self.refused.pop(self.random.randrange(len(self.refused)))
@@ -1209,8 +1214,9 @@ class Run:
     # ---------------------------------------------------------------- What must be true
 
     def invariants(self) -> None:
-        # One script, so that none comes between. A server up to 7.0 looks at its clock for each
-        # TTL, and may stand still within the script: they are of a moment between its two looks.
+        # One script, so that nothing happens in between. A server up to 7.0 reads its clock for
+        # each TTL, and may stand still within the script: the TTLs are from between its two
+        # readings.
         held, fence_text, queue, ends, ttls, from_ms, to_ms = self.redis.evalsha(
             self.digests["look"], 4, KEYS.K, KEYS.F, KEYS.Q, KEYS.S
         )
@@ -1317,7 +1323,7 @@ class Run:
             ):
                 self.wrong(f"inspect {answer}")
         state = (
-            4  # neither a plain string nor that hash tells that it is a lock
+            4  # neither a plain string nor that hash shows that it is a lock
             if self.foreign
             else 0
             if not live
@@ -1337,7 +1343,7 @@ class Run:
             self.wrong(f"the queue is {seats}, expected {self.ordered()}")
 
     def end(self) -> None:
-        """All give back what they have: everybody is served, and nothing is left."""
+        """Release everything: every waiter is served, and nothing is left."""
         if self.foreign:
             self.others()
         self.kind, self.copies = "x", []
@@ -1413,7 +1419,7 @@ def check(
 # ---------------------------------------------------------------------- Mutants
 
 NO = "-" * 32
-# Script or include, text and what it becomes.
+# Script or include, a text, and its replacement.
 MUTANTS = [
     ("take", "#old == 16 and old < fence", "old < fence"),
     ("take", "if fence <= ARGV[4] then return 0 end", ""),
@@ -1633,7 +1639,7 @@ MUTANTS = [
 
 
 def noticed(program: str, texts: dict[str, str], seeds: range, steps: int, seconds: float) -> str:
-    """By what and how soon; empty: not at all."""
+    """Return what noticed the mutant, and how soon; empty: nothing did."""
     if wrong := edges.Edges(program, texts, quiet=True).all(cluster=False):
         return f"edges.py: {wrong[0]}"
     since = time.time()
@@ -1700,7 +1706,7 @@ def main() -> None:
         survivors = mutants(options.server, seeds, options.steps, options.seconds)
         sys.exit("\n".join(["survived:", *survivors]) if survivors else 0)
     for mutant in MUTANTS:
-        mutated(*mutant)  # each still fits
+        mutated(*mutant)  # check that each still fits
     texts = scripts()
     with Server(options.server) as server, Server(options.server) as other:
         twin = Twin(other, texts) if options.general else None

@@ -11,7 +11,8 @@ import time
 
 class Clock:
     """Stands for the servers that are started with its environment, so that no pause of the machine
-    ends a lease: HOLDFAST_TEST_STEP is the library of tests/preload/step.c. Else the system's."""
+    ends a lease: HOLDFAST_TEST_STEP is the library of tests/preload/step.c. Without it, the
+    system's clock."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.environment, self.numbers = dict(os.environ), memoryview(bytes(24)).cast("q")
@@ -28,12 +29,12 @@ class Clock:
         return self.numbers[1] / 1e6 if self.stands else time.time()
 
     def each_look_us(self, us: int) -> None:
-        """A server that stands still between any two looks; 0: no more."""
+        """Let the clock go on by us at each reading, as if the server stood still; 0: no longer."""
         if self.stands:
             self.numbers[2] = us
 
     def pass_ms(self, ms: int) -> None:
-        """Each look adds a microsecond: the millisecond begins anew."""
+        """Let ms pass. Each reading adds a microsecond, so the time begins a new millisecond."""
         if self.stands:
             now = self.numbers[1]
             self.numbers[1] = now + ms * 1000 - now % 1000

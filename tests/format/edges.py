@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What random steps do not reach: permissions, memory, other libraries' locks, clocks, bad numbers.
+"""Cases that random steps do not reach: permissions, memory, foreign locks, clocks, bad numbers.
 
     edges.py [--server PROGRAM]
 
@@ -40,7 +40,7 @@ CLIENTS = [hold(0xC0 + n) for n in range(3)]
 
 
 class Lock:
-    """Requests for one lock; errors of the server are answers."""
+    """Requests for one lock; errors of the server are returned as answers."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Lock:
         return self.run("inspect", keys, 0, 100)
 
     def limit(self, permits, per=0, n=None):
-        """Store it by a request of its own, or by a copy of request n."""
+        """Store the limit by a request of its own, or by a copy of request n."""
         self.limits += 1
         dead = self.keys.dead(hold(n or 1000 + self.limits))
         return self.run("limit", [self.keys.K, self.keys.F, dead], permits, per)
@@ -240,7 +240,7 @@ class Edges:
     # ------------------------------------------------------------ Permissions
 
     def as_user(self, r: redis.Redis) -> Lock:
-        """The lock as a user "u" has it, who may do everything until something is taken away."""
+        """Return the lock for the user "u", who may do everything that is not taken away."""
         r.acl_setuser(
             "u",
             enabled=True,
@@ -251,11 +251,12 @@ class Edges:
             commands=["+@all"],
         )
         user = self.server.connect(username="u", password="p")
-        user.ping()  # it has logged in
+        user.ping()  # until it has logged in
         return Lock(self.server, user=user, texts=self.texts)
 
     def test_permissions(self, lock: Lock, r: redis.Redis) -> None:
-        """One side lacks a permission: no hold without an end, none lost, nothing half done."""
+        """A releaser or waiter lacks a permission: no hold without an end, none lost, nothing half
+        done."""
         situations = (
             "short",
             "long",
@@ -368,7 +369,7 @@ class Edges:
                     self.expect(name + ": half", got == bool(ids), answer, state)
                     ends = r.zrange(self.keys.S, 0, -1)
                     fields = [name[1:] for name in held if name[0] == "h" and name != "hf1"]
-                    # Without them what was done cannot be undone, and ends by itself.
+                    # Without these a change cannot be undone, and ends by itself.
                     if what not in ("zrem", "hdel", "del"):
                         self.expect(name + ": K and S", sorted(ends) == sorted(fields), state, ends)
                     self.expect(
@@ -496,7 +497,7 @@ class Edges:
             and lock.run("leave", [self.keys.K], hold(4), "0" * 16) == 0,
         )
         self.expect("not ours to break", lock.run("break", self.keys.all, 0, 0) == 0)
-        # A dead head before a foreign lock does not stay.
+        # A dead head of the queue does not stay before a foreign lock.
         r.zadd(self.keys.Q, {self.lock.member(9, hold(0xDEAD)): 1})
         self.expect("the dead head leaves", lock.acquire(4, score=5)[4] == 0)
         r.persist(self.keys.K)
@@ -511,7 +512,7 @@ class Edges:
         self.expect("a string", lock.take(1) == -1 and lock.acquire(1)[2] == 4)
 
     def test_fields(self, lock: Lock, r: redis.Redis) -> None:
-        """Fields that look a little like ours."""
+        """Fields that look a little like those of Holdfast."""
         r.hset(self.keys.K, "h" + hold(1), "x")
         answers = [lock.release(1, "", long=False), lock.release(1), lock.renew(1)[1]]
         self.expect(
@@ -613,7 +614,7 @@ class Edges:
         self.expect("take: K is there", answer == -1 == lock.take(1), answer)
 
     def test_stored_floor(self, lock: Lock, r: redis.Redis) -> None:
-        """ "Held" says that the floor is stored: a majority of masters confirms a fence so."""
+        """The answer "held" means that the floor is stored: it confirms a fence for a majority."""
         lock.take(1)
         floor = self.now(r) + 3600 * 10**6
         before = r.get(self.keys.F)
@@ -743,7 +744,7 @@ class Edges:
                     Exception,
                 ),
             )
-        # A member that no script can read is no obstacle.
+        # A member that no script can read does not block the queue.
         r.flushall()
         lock.take(1), lock.acquire(2)
         r.zadd(self.keys.Q, {good[:65] + "abcdefghij" + good[75:]: 1})
@@ -818,7 +819,7 @@ class Edges:
         )
 
     def begun(self, lock: Lock, r: redis.Redis, lease: int = 30000, terms: str = TERMS) -> str:
-        """A call of 1 that has begun, on an empty server; its fence."""
+        """Begin a call of 1 on an empty server; return its fence."""
         r.flushall()
         lock.acquire(1, "o", wait=False, lease=lease)
         fence = lock.fence(1)
@@ -826,7 +827,7 @@ class Edges:
         return fence
 
     def told(self, lock: Lock, n: int = 2):
-        """What another caller is told: the kind and the bytes of the record, or a state."""
+        """Return what another caller is told: the kind and the bytes of the record, or a state."""
         answer = lock.acquire(n, "o", wait=False)
         if answer[2] == 1:
             lock.release(n)
@@ -847,7 +848,7 @@ class Edges:
         self.expect("the late result", self.told(lock) == "dbytes")
         self.expect("a copy of the late finish", lock.finish(1, text="y", fence=fence) == 6)
         self.expect("the first copy counts", self.told(lock) == "dbytes")
-        # A renewal, another lease and a handoff leave it alone.
+        # A renewal, another lease and a handoff do not change it.
         fence = self.begun(lock, r, lease=5000)
         lock.renew(1, lease=60000)
         self.expect(
@@ -860,13 +861,13 @@ class Edges:
         self.expect("still unknown under it", self.told(lock) == "b")
         self.expect("a finish under it", lock.finish(1, fence=fence) == 6 and lock.fence(3))
         self.expect("and 3 still has it", lock.renew(3)[1] > 0)
-        # It waits in the queue, and is told.
+        # A caller waits in the queue, and is told.
         fence = self.begun(lock, r)
         self.expect("it waits", lock.acquire(2, "o")[2] == 2)
         self.expect("why", lock.finish(1, "u", "ReadTimeout", 0) == 1)
         self.expect("the waiter left", not [m for m in r.zrange(self.keys.Q, 0, -1) if m != "~"])
         self.expect("the note says why", lock.acquire(2, "o")[3][1] == "ReadTimeout")
-        # Not made: the next one gets the turn; its late result still counts until then.
+        # Not made: the next caller gets the turn; until then a late result still counts.
         fence = self.begun(lock, r)
         lock.acquire(2, "o")
         self.expect("withdrawn", lock.finish(1, "n", "", 0) == 1 and lock.holder() == 2)
@@ -880,7 +881,7 @@ class Edges:
         self.expect("its result", self.told(lock, 5) == "dz")
         self.expect("an error", self.begun(lock, r) and lock.finish(1, "e", "no") == 1)
         self.expect("a kept error", self.told(lock) == "eno")
-        # Bounds, and a record of another.
+        # Bounds, and another caller's record.
         fence = self.begun(lock, r)
         for words in ((5000, ""), ("x", ""), (20000, "n" * 1025)):
             answer = lock.begin(1, ms=words[0], note=words[1])
@@ -965,7 +966,7 @@ class Edges:
         self.expect("nothing was done", self.told(lock) == "dbytes")
 
     def test_settled_without_a_permission(self, lock: Lock, r: redis.Redis) -> None:
-        """Where the record cannot be written, the lock of the call that was ended is handed on."""
+        """If the record cannot be written, the lock of the ended call is handed on."""
         theirs = self.as_user(r)
         fence = self.begun(lock, r)
         lock.acquire(2)
@@ -978,7 +979,7 @@ class Edges:
         theirs.r.close()
 
     def test_full_record(self, lock: Lock, r: redis.Redis) -> None:
-        """A full server begins no call, and keeps the result of one that has begun."""
+        """A full server begins no call, and keeps the result of a call that has begun."""
         r.flushall()
         lock.acquire(1, "o", wait=False)
         r.config_set("maxmemory", 1000)
@@ -1014,7 +1015,7 @@ class Edges:
 
         def taken():
             answer = lock.take(7)
-            # Before 7.0 a replica has K until its master says that it has ended.
+            # Before 7.0 a replica has K until its master reports the end.
             return "read only replica" if answer == -1 and self.old else answer
 
         lock.acquire(1, lease=50), lock.acquire(2)
@@ -1143,7 +1144,7 @@ class Edges:
         )
 
     def test_limits(self, lock: Lock, r: redis.Redis) -> None:
-        """A limit stays, whatever is sent by another number, and ends no hold."""
+        """A limit stays, whatever requests by another number are sent, and ends no hold."""
         lock.share(1)
         self.expect("no limit before", lock.limit(2) == [0, 0])
         self.expect("share: ask acquire, and the next times", lock.share(2) == -2, lock.state())
@@ -1191,7 +1192,8 @@ class Edges:
         r.flushall()
 
     def test_first_of_readers(self, lock: Lock, r: redis.Redis) -> None:
-        """The one that is spread for another, which ends sooner, keeps its end in S, too."""
+        """A hold that is stored in S because another joins keeps its end, even if that of the other
+        is earlier."""
         lock.share(1, lease=30000)
         lock.acquire(2, "s0", lease=5000, wait=False)
         ends = r.pttl(self.keys.S), r.pttl(self.keys.K)
@@ -1199,7 +1201,7 @@ class Edges:
         r.flushall()
 
     def test_dead_id_behind_one(self, lock: Lock, r: redis.Redis) -> None:
-        """A short release and a wait hear of an id that is dead, as they do of a fence."""
+        """A short release and a wait learn of a dead id, as they do of a fence."""
         lock.take(1), lock.acquire(2)
         self.expect("before", r.hget(self.keys.K, "hf1")[32] == "1", lock.state())
         lock.cancel(9, bury=1)
@@ -1207,7 +1209,7 @@ class Edges:
         r.flushall()
 
     def test_weights(self, lock: Lock, r: redis.Redis) -> None:
-        """A weight ends with its hold, nests as such, and is the member's."""
+        """A weight ends with its hold, applies to nested holds, and is stored in the member."""
 
         def head() -> str:
             text = r.hget(self.keys.K, "hf1") or " " * 62
@@ -1244,7 +1246,8 @@ class Edges:
             self.expect(f"{mode} is refused", "weight out of bounds" in str(answer), answer)
 
     def test_head_start(self, lock: Lock, r: redis.Redis) -> None:
-        """A head start passes those alone who came within it, and keeps the order of a request."""
+        """A head start passes only waiters that arrived within it, and keeps the order of a
+        request."""
         keys, second, hour = self.keys, 1_000_000, 3_600_000_000
 
         def order() -> list[int]:
@@ -1263,7 +1266,8 @@ class Edges:
         self.expect("an hour is the most", lock.acquire(5, score=-hour)[2] == 2, order())
         self.expect("of all", order()[0] == 5, order())
 
-        # No waiter that came before is served first, when the lock is free but the queue is not.
+        # If the lock is free but the queue is not empty, no waiter that arrived earlier is served
+        # first.
         r.delete(keys.K)
         self.expect("it is served", lock.acquire(6, score=-hour)[2:3] == [2], lock.state())
         lock.release(5)
@@ -1274,14 +1278,14 @@ class Edges:
         self.expect("free, and no waiter", lock.acquire(2, score=-second)[2] == 1)
         self.expect("it did not queue", not r.exists(keys.Q), lock.state())
 
-        # The clock has stepped back behind the queue.
+        # The clock has stepped back behind the queue's scores.
         r.flushall(), lock.take(1), lock.acquire(2)
         far = place(2) + hour
         r.zadd(keys.Q, {lock.member(2): far})
         lock.acquire(3, score=-5 * second)
         self.expect("behind the last", order() == [2, 3] and place(3) == far + 1, order())
 
-        # Several of one request, with and without.
+        # Several waiters of one request, with and without a head start.
         r.flushall(), lock.take(1)
         words = []
         for n, score in ((2, 0), (3, -second), (4, -second), (5, 0), (6, -2 * second)):
@@ -1292,13 +1296,13 @@ class Edges:
         self.expect("in the order of the request", order() == [6, 3, 4, 2, 5], order())
         self.expect("none was there before", set(answer[2::3]) == {2}, answer)
 
-        # Who nests needs no place.
+        # An acquire that nests needs no place.
         r.flushall(), lock.take(1), lock.acquire(2)
         answer = lock.acquire(3, score=-second, nests="1", owner="o1")
         self.expect("it nests", answer[2] == 1 and order() == [2], answer)
 
     def test_wait_again(self, lock: Lock, r: redis.Redis) -> None:
-        """A copy of a wait leaves the place as it is."""
+        """A copy of a wait does not change the place."""
         lock.take(1), lock.acquire(2)
         first, place = lock.wait(3), r.zscore(self.keys.Q, lock.member(3))
         self.expect("wait", isinstance(first, str) and len(first) == 46, first)
@@ -1316,7 +1320,7 @@ class Edges:
         self.expect("nor the last", r.get(self.keys.F)[16:48] in ("", NOBODY), lock.state())
 
     def test_queue_lives(self, lock: Lock, r: redis.Redis) -> None:
-        """Its TTL is renewed under steady contention, by wait and short release alone."""
+        """The queue's TTL is renewed under steady contention, by wait and the short release."""
         lock.take(1), lock.acquire(2)
         n = 2
         r.pexpire(self.keys.Q, 5000)
@@ -1335,13 +1339,13 @@ class Edges:
         )
 
     def new_second(self, r: redis.Redis) -> None:
-        """By the server's clock."""
+        """Wait for the next second of the server's clock."""
         now = r.time()[0]
         while r.time()[0] == now:
             self.clock.pass_ms(10)
 
     def test_questions(self, lock: Lock, r: redis.Redis) -> None:
-        """Whoever waits already asks again, by the short way."""
+        """Waiters ask again by the short way."""
         queue, fence = self.keys.Q, self.keys.F
         lock.take(1, 20000), lock.acquire(2), lock.wait(3), lock.acquire(4, "s0")
         places = [int(score) for _, score in r.zrange(queue, 0, -2, withscores=True)]
@@ -1379,7 +1383,7 @@ class Edges:
         self.expect("what nests does not wait", nested[2] == 1, nested, lock.state())
 
     def test_pools(self, lock: Lock, r: redis.Redis) -> None:
-        """A full pool, its queue, and how it is handed on."""
+        """A full pool, its queue, and its handoffs."""
         key, fence, queue, ends = self.keys.K, self.keys.F, self.keys.Q, self.keys.S
 
         def holds() -> list[int]:
@@ -1505,7 +1509,7 @@ class Edges:
         self.expect("125 readers", r.zcard(self.keys.S) == 125 and calls in (2, 3), calls)
 
     def ended(self, lock: Lock, r: redis.Redis, live: int = 0) -> None:
-        """More readers than one call takes out, whose holds are over while K lives on."""
+        """Store more readers than one call removes: their holds have ended, and K still exists."""
         r.flushall()
         for n in range(200):
             lock.share(n)
@@ -1526,13 +1530,13 @@ class Edges:
         self.expect("more to take out", answer[1:3] == [-2, 0], answer)
         answer = lock.acquire(300, "x", wait=False)
         self.expect("none", answer[1] > 0 and r.zcard(self.keys.S) == 1, answer)
-        # A claim needs their ends.
+        # A claim needs the ends.
         words = [CLIENTS[0], hold(1), 30000, 0]
         answer = lock.run("claim", [self.keys.K, self.keys.F], *words)
         self.expect("one of many", answer[1] == -4, answer)
 
     def test_last_millisecond(self, lock: Lock, r: redis.Redis) -> None:
-        """Of a shared hold, in which a waiter comes back to its place."""
+        """The last millisecond of a shared hold, in which a waiter returns to its place."""
         lock.share(1)
         r.pexpire(self.keys.K, 10)
         self.clock.pass_ms(10)
@@ -1540,7 +1544,7 @@ class Edges:
         self.expect("joined", answer[2] == 1 and lock.renew(2, mode=2)[1] > 0, lock.state())
 
     def test_end_of_readers(self, lock: Lock, r: redis.Redis) -> None:
-        """Their last one ends while a waiter comes back to its place, at each look at the clock."""
+        """The last reader ends while a waiter returns to its place, at each look at the clock."""
         for left_us in range(60 if self.clock.stands else 0):
             r.flushall()
             lock.share(1)
@@ -1552,7 +1556,8 @@ class Edges:
             self.expect(f"joined, {left_us} us before", good, lock.state())
 
     def test_server_that_stands_still(self, lock: Lock, r: redis.Redis) -> None:
-        """Within a script, while a hold gets the form many: its end comes no earlier by that."""
+        """The server stands still in a script while a hold gets the form many: its end is no
+        earlier."""
         ways = {
             "a reader": (lambda: lock.share(1), lambda: lock.share(2)),
             "a reader, the general way": (
@@ -1586,7 +1591,7 @@ class Edges:
         self.expect("settle", "WRONGTYPE" in str(lock.settle("f", lock.fence(1))))
         self.expect("not kept", lock.finish(1) == 5)
         self.expect("handed on", lock.holder() == 2, lock.state())
-        # The head asks for the outcome, and has come before the record.
+        # The waiter at the head asks for the outcome, and arrived before the record.
         r.delete(self.keys.R)
         lock.acquire(3, "o")
         lock.acquire(4)
@@ -1608,7 +1613,7 @@ class Edges:
             second[16:] == "+" and second > first and r.hget(key, "hf1")[32] == "p",
             lock.state(),
         )
-        with contextlib.suppress(redis.exceptions.ResponseError):  # the simulated server has none
+        with contextlib.suppress(redis.exceptions.ResponseError):  # the simulated server lacks it
             self.expect("as a skip list", r.object("encoding", ends) == "skiplist")
         self.expect("a late HDEL", r.hdel(key, "s" + hold(1) + first) == 0)
         self.expect("a pool of 2", lock.share(3, permits=2) == 0 and r.zcard(ends) == 2)
@@ -1621,7 +1626,7 @@ class Edges:
             lock.state(),
         )
         self.expect("F is plain", len(r.get(fence)) == 16 and r.pttl(fence) > 86000000)
-        # A queue closes the short ways, and the last release looks at it.
+        # A queue closes the short ways, and the last release reads it.
         for readers in (1, 2, 3):
             r.flushall()
             for n in range(readers):
@@ -1640,7 +1645,7 @@ class Edges:
         self.expect("the last release frees it", not r.exists(key, ends))
         lock.take(1), lock.acquire(2, nests="1", owner="o1", wait=False)
         self.expect("not beside nested exclusive holds", lock.share(3) == 0, lock.state())
-        # Ends: K lives until the last, and a hold without an end is not forgotten.
+        # Ends: K exists until the last, and a hold without an end is not forgotten.
         for long in (lambda: lock.renew(2, lease=0), lambda: lock.acquire(4, "s0", lease=0)):
             r.flushall()
             lock.share(1), lock.share(2)
@@ -1681,7 +1686,7 @@ class Edges:
                 0 < r.pttl(key) <= 30000 >= r.pttl(ends) > 0,
                 lock.state(),
             )
-        # What is in the way of a short way is left as it was.
+        # A state in which a short way cannot be taken is left unchanged.
         for n, harm in enumerate(
             (
                 lambda: r.set(fence, "9" * 15 + "0" + NOBODY + "0" * 13, ex=86400),
@@ -1753,7 +1758,7 @@ class Edges:
         with Server(self.program, "--cluster-enabled", "yes", port=free_port()) as server:
             server.redis.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
             until = time.time() + 20
-            # The client makes a dictionary of it.
+            # The client makes a dictionary of the answer.
             while server.redis.execute_command("CLUSTER INFO").get("cluster_state") != "ok":
                 if time.time() > until:
                     self.expect("the cluster does not start", False)
@@ -1811,7 +1816,7 @@ class Edges:
 
 
 def free_port() -> int:
-    """One below those that the system hands out, and the cluster's bus 10000 above it, too."""
+    """Return a port below those that the system assigns; the cluster's bus is 10000 above it."""
     while True:
         port = random.randrange(16000, 18000)
         with socket.socket() as one, socket.socket() as two, contextlib.suppress(OSError):

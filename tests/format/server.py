@@ -15,7 +15,8 @@ from typing_extensions import Self
 
 
 class Server:
-    """A redis-server on a socket in a folder of its own; ends with the block, or this program."""
+    """A redis-server on a socket in its own folder; it ends with the block, or with this
+    program."""
 
     def __init__(
         self, program: str = "redis-server", *options: str, port: int = 0, stands: bool = False

@@ -1,4 +1,4 @@
-"""The scripts of core/src/protocol as the server gets them, and what they take."""
+"""The scripts of core/src/protocol as the server gets them, and their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOBODY = "-" * 32
 
 
 def expand(name: str) -> str:
-    """The text of a script: includes are put in, comments and indentation left out."""
+    """Return the text of a script, with its includes, without comments and indentation."""
     text = re.sub(
         r"^[ \t]*--@include[ \t]+(\S+)[ \t]*$",
         lambda found: expand(found[1]),
@@ -26,7 +26,7 @@ def scripts() -> dict[str, str]:
 
 
 def general(texts: dict[str, str]) -> dict[str, str]:
-    """The scripts that have paths written out for speed, without them."""
+    """Return the scripts that have short ways, without these."""
     cut = {}
     for name in ("acquire", "release", "renew"):
         cut[name], count = re.subn(r"^repeat\n.*?^until true\n", "", texts[name], flags=re.M | re.S)
@@ -58,7 +58,7 @@ def member(
     timeout: int = 0,
     kind: str = "p",
 ) -> str:
-    """A member of the queue; mode as in acquire's arguments."""
+    """Return a member of the queue; mode as in acquire's arguments."""
     numbers = mode[1:].split(":") if mode[0] in "sw" else []
     permits = "".join(f"{int(number):010d}" for number in numbers)
     return f"{who}{client}{kind}{timeout:010d}{mode[0]}{lease:012d}{permits}{owner}"

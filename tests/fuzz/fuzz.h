@@ -1,4 +1,4 @@
-/* Included by every fuzzer. A broken promise ends it, like a fault. */
+/* Included by every fuzzer. A broken promise ends it, as a fault does. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -22,7 +22,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A unix socket that listens, and its URL with this log-in. */
+/* Return a unix socket that listens, and its URL with this log-in. */
 static inline int fuzz_listen(char *url, size_t capacity, const char *login) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
@@ -35,7 +35,7 @@ static inline int fuzz_listen(char *url, size_t capacity, const char *login) {
     return fd;
 }
 
-/* The input, from its beginning. */
+/* The input, read from its beginning. */
 typedef struct input {
     const uint8_t *at;
     size_t left;
@@ -48,7 +48,7 @@ static inline unsigned take_byte(input *from) {
     return *from->at++;
 }
 
-/* Take that number of bytes, or all that are left. */
+/* Take `count` bytes, or all that are left. */
 static inline const uint8_t *take_bytes(input *from, size_t *count) {
     const uint8_t *at = from->at;
     if (*count > from->left)

@@ -1,14 +1,14 @@
 /*
- * A server's messages to a client: messages on its channel, answers to what its
- * keeper sends and to what its callers ask, in any order and at any time; with
- * whole reply trees of any type, size and nesting. No network, no threads, and a
- * clock and random numbers of its own, so that every run can be repeated.
+ * Messages from a server to a client: messages on its channel, and answers to requests of the
+ * keeper and of callers, in any order and at any time; with whole reply trees of any type, size and
+ * nesting. No network, no threads, and a clock and random numbers of its own, so that every run can
+ * be repeated.
  *
  * The input is a list of steps: a byte that names the step, and its arguments.
  */
 #include "fuzz.h"
 
-/* Their functions that are not for others are called here too. */
+/* Included because functions that are private to them are called here. */
 #include "../../core/src/net/channel.c"
 #include "../../core/src/net/link.c"
 #include "../../core/src/net/links.c"
@@ -41,7 +41,7 @@ int64_t __wrap_hf_jitter(int64_t low, int64_t high) {
 
 /* ---------------------------------------------------------------- Replies */
 
-/* One reply out of these bytes, or NULL; an @ stands for 30 zeros. */
+/* Read a reply from these bytes, or return NULL; an @ stands for 30 zeros. */
 static redisReply *read_reply(input *from) {
     char text[16 * 1024];
     size_t count = take_byte(from), length = 0;
@@ -68,9 +68,9 @@ static redisReply *read_reply(input *from) {
 
 /* -------------------------------------------------------------- Transport */
 
-static input *answers; /* what a caller's request is answered with */
+static input *answers; /* the answers to a caller's request */
 static bool clustered;
-static unsigned changes; /* of the map of a Cluster */
+static unsigned changes; /* of a cluster's map */
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, hf_request *request, int64_t deadline,
                                    hf_answer *answer);
@@ -160,7 +160,7 @@ void __wrap_hf_discovery_look(hf_discovery *discovery) { (void)discovery; }
 
 void __wrap_hf_pool_drop(hf_pool *pool, int node) { (void)pool, (void)node; }
 
-/* Let the client in, with an answer to each command. */
+/* Let the client log in, with an answer to each command. */
 static void *let_in(void *listener) {
     static const char hello[] = "*2\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n";
     char heard[4096];
@@ -214,7 +214,7 @@ static void read_completions(void) {
     }
 }
 
-/* One of the links that there are. */
+/* Return one of the links. */
 static hf_link *some_link(input *from) {
     hf_item *at = client->links.all.first;
     for (unsigned n = clustered ? take_byte(from) % 4 : 0; n > 0 && at->next != NULL; n--)
@@ -225,7 +225,7 @@ static hf_link *some_link(input *from) {
 static void hear_something(input *from) {
     hf_link *link = some_link(from);
     redisReply *reply = read_reply(from);
-    /* As far as can be without a connection. */
+    /* As far as is possible without a connection. */
     HF_EACH(at, &link->unasked)
     if (clustered && CHANNEL_OF(at)->wanted)
         set_asked(CHANNEL_OF(at), true);
@@ -234,7 +234,7 @@ static void hear_something(input *from) {
     freeReplyObject(reply);
 }
 
-/* The keeper's oldest request is answered, or its connection ends. */
+/* Answer the keeper's oldest request, or end its connection. */
 static void answer(input *from) {
     hf_link *link = some_link(from);
     if (link->sent.first == NULL && link->waiting.first != NULL) {
@@ -260,7 +260,7 @@ static void pass_time(input *from) {
     give_up_old(LINK_OF(at), now);
 }
 
-/* Every byte of it is there. */
+/* Read every byte of the view. */
 static void read_view(const hf_view *view) {
     hf_lock_holder holder = {.size = sizeof holder};
     hf_lock_waiter waiter = {.size = sizeof waiter};

@@ -1,7 +1,7 @@
 /*
- * Members of the queue: the scripts read exactly the columns that C writes, for every owner;
- * and no foreign member makes a script fail. The reader is the very text of parse() in
- * _grant.lua, run by the Lua that Redis uses.
+ * Members of the queue: the scripts read exactly the columns that C writes, for every owner; and no
+ * foreign member makes a script fail. The reader is the text of parse() in _grant.lua itself, run
+ * by the Lua that Redis uses.
  */
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 
 #include "protocol/requests.h"
 
-/* The function and what it needs, cut out of the script. */
+/* Load the function, and what it needs, cut out of the script. */
 static lua_State *start(void) {
     static const char first[] = "local function parse(m)", last[] = "\nend\n";
     static char text[65536] = "local sub = string.sub\n";
@@ -33,7 +33,7 @@ static lua_State *start(void) {
     return lua;
 }
 
-/* parse(member): a table at 2; false: it is no member. */
+/* Run parse(member): a table at 2; false: it is not a member. */
 static bool parse(lua_State **lua_out, const void *member, size_t length) {
     static lua_State *lua;
     if (lua == NULL)
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const int64_t short_max = 9999999999; /* ten digits */
     lua_State *lua;
 
-    if (parse(&lua, data, size)) { /* as it is: no error, and a lease that can be given */
+    if (parse(&lua, data, size)) { /* the input itself: no error, and a valid lease */
         double lease = number(lua, "lease");
         promise(lease == 0 || (lease >= 10 && lease <= (double)HF_LEASE_MAX));
         number(lua, "timeout");

@@ -1,4 +1,4 @@
-/* Names and their companion keys; option structs of other sizes than ours. */
+/* Names and their companion keys; option structs of other sizes than this version's. */
 #include "fuzz.h"
 
 #include "protocol/requests.h"
@@ -44,7 +44,7 @@ static void check_options(const uint8_t *data, size_t size) {
     uint32_t given;
     if (size < sizeof given)
         return;
-    /* As large as it says, so that reading more is seen. */
+    /* Exactly as large as it claims, so that a read beyond its end is noticed. */
     memcpy(&given, data, sizeof given);
     if (given > size)
         given = (uint32_t)size;

@@ -1,4 +1,4 @@
-/* Files with passwords: the first line, whatever else is in them. */
+/* Files with passwords: the first line counts, whatever else is in them. */
 #include "fuzz.h"
 
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /*
- * A server that says anything: the whole library over a real socket, from the
- * connection and the log-in on. The input is its answers, in parts that end
- * with a ~, one for each request; then it hangs up.
+ * A server that sends anything: the whole library over a real socket, from the connection and the
+ * log-in on. The input is its answers, in parts that end with a ~, one for each request; then it
+ * hangs up.
  */
 #include "fuzz.h"
 
@@ -13,7 +13,7 @@ static char url[128];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static input words;
 
-/* The next part of the answers; false: there is no more. */
+/* Send the next part of the answers; false: there are no more. */
 static bool say_next(int fd) {
     char part[65536];
     size_t length = 0;
@@ -47,7 +47,7 @@ static void set_up(void) {
     pthread_detach(thread);
 }
 
-static bool told; /* the server says the password itself, elsewhere than in answer to AUTH */
+static bool told; /* the server sends the password itself, elsewhere than in the answer to AUTH */
 
 static void check(hf_status status) {
     promise(status == HF_OK || *hf_error_message() != '\0');

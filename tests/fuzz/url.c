@@ -1,4 +1,4 @@
-/* URLs: no URL crashes the parser, and no message gives a password away. */
+/* URLs: no URL crashes the parser, and no message reveals a password. */
 #include "fuzz.h"
 
 #include "net/address.h"
@@ -12,7 +12,7 @@ static size_t times(const char *text, const char *word) {
     return count;
 }
 
-/* Is the one password of this URL where passwords stand? */
+/* Return whether the one password of this URL is where passwords belong. */
 static bool well_placed(const char *url) {
     const char *rest = strstr(url, "://"), *at = strrchr(url, '@');
     const char *found = strstr(url, ":" PASSWORD "@");

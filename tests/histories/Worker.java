@@ -19,7 +19,7 @@ import java.util.ArrayList;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A worker in Java of run.py: as worker.py, which says how it is called. */
+/** The Java worker of run.py; worker.py describes how it is called. */
 public final class Worker {
     private static final String TAKE =
             "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
@@ -28,13 +28,13 @@ public final class Worker {
     private static final AtomicInteger NUMBERS = new AtomicInteger();
     private static final int PERMITS = 2;
 
-    /** Nanoseconds in which the same is wanted. */
+    /** Nanoseconds during which the workers ask for the same call. */
     private static final long ROUND = 2_000_000_000L;
 
-    /** No step of a clock ends a paid result. */
+    /** A paid result outlasts every step of a clock. */
     private static final Duration DAY = Duration.ofDays(1);
 
-    /** Several masters: no results, and nothing is shared. */
+    /** Several masters: no results, and no shared holds. */
     private static boolean plain;
 
     private static volatile boolean stop;
@@ -128,9 +128,9 @@ public final class Worker {
                                         + ", \"until\": " + (before + left) + "}\n")
                                         .getBytes(StandardCharsets.UTF_8));
                     } else if (ThreadLocalRandom.current().nextBoolean()) {
-                        break; // the others are careless, and the resource has to notice
+                        break; // the others are careless, and the resource must notice
                     }
-                    if (mode.isEmpty()) { // readers write nothing
+                    if (mode.isEmpty()) { // shared holders write nothing
                         long taken = write(resource, answers, key, hold.fence());
                         tell("write", op, ", \"taken\": " + taken);
                     }
@@ -151,7 +151,7 @@ public final class Worker {
         }
     }
 
-    /** Something that many want done at about the same time. */
+    /** Asks for a call that many workers want made at about the same time. */
     private static void askOnce(HoldfastClient client) throws Exception {
         int op = NUMBERS.incrementAndGet();
         boolean paid = ThreadLocalRandom.current().nextBoolean();
@@ -185,7 +185,7 @@ public final class Worker {
         }
     }
 
-    /** What this one says of a call whose outcome is unknown, perhaps nothing. */
+    /** Settles a call whose outcome is unknown, or leaves it. */
     private static void settle(OutcomeUnknownException unknown, int op, String made)
             throws IOException {
         try {
@@ -201,7 +201,7 @@ public final class Worker {
                 default -> {}
             }
         } catch (HoldfastException | IllegalMonitorStateException notSettled) {
-            // Another has, or the server is away.
+            // Another caller has settled it, or the server is away.
         }
     }
 

@@ -1,6 +1,6 @@
-"""What must be true of the histories of run.py. README.md has their form.
+"""What must be true of the histories of run.py. README.md describes their form.
 
-check.py --self-test    see that it would notice
+check.py --self-test    check that it notices each fault
 """
 
 from __future__ import annotations
@@ -12,55 +12,55 @@ from itertools import pairwise
 
 SECOND = 1_000_000_000
 LOST = ("LockLost", "LockLostException", "HF_ELOST")
-PATIENCE = 15 * SECOND  # besides its timeout: to connect, to ask, and a busy machine
+PATIENCE = 15 * SECOND  # besides its timeout: to connect, to ask, and a pause of the machine
 
 
 @dataclass
 class Turn:
-    """One acquire, and what came of it."""
+    """One acquire, and its outcome."""
 
     who: str
     key: str
     began: int
     wait: float
-    ended: int | None = None  # when there was an answer
+    ended: int | None = None  # when it was answered
     fence: int | None = None
-    until: int = 0  # until then it was certain to hold
-    looked: int = 0  # when it last said so
+    until: int = 0  # the hold was certain until then
+    looked: int = 0  # when the holder last reported it
     released: int | None = None
     how: str = ""
     why: str = ""
     shared: bool = False
-    permits: int = 0  # of a shared one; 0: no limit
-    called: bool = False  # by once(): it has to make the result
-    result: str | None = None  # which once() gave
-    says_retry: bool = False  # of a call whose outcome is unknown
+    permits: int = 0  # of a shared hold; 0: no limit
+    called: bool = False  # by once(): it must make the result
+    result: str | None = None  # returned by once()
+    says_retry: bool = False  # allowed another call when the outcome was unknown
 
     @property
     def paid(self) -> bool:
-        """Say whether its call is to be made at most once."""
+        """Return whether its call is to be made at most once."""
         return self.key.startswith("paid:")
 
     @property
     def asks_what_is_unknown(self) -> bool:
-        """Say whether it was told that the outcome is unknown."""
+        """Return whether it was told that the outcome is unknown."""
         return "OutcomeUnknown" in self.why or self.why == "HF_EOUTCOME"
 
     @property
     def over(self) -> int:
-        """Give the end of the time in which it held by its own clock."""
+        """Return the end of the hold by its holder's own clock."""
         return self.until if self.released is None else min(self.until, self.released)
 
 
 @dataclass
 class Verdict:
-    """What was found."""
+    """The faults that were found."""
 
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     wrong: list[str] = field(default_factory=list)
 
     def say(self, kind: str, text: str) -> None:
-        """Note something wrong."""
+        """Note a fault."""
         self.counts[kind] += 1
         self.wrong.append(f"{kind}: {text}")
 
@@ -110,17 +110,17 @@ def check(
     ended: int,
     votes: bool = False,
 ) -> Verdict:
-    """See that all was well.
+    """Check that the histories are right.
 
     histories    what each process wrote
     taken        the fences of the writes that the resource took, in order, for each key
     pauses       (process, or "" for all; from; to): while it was stopped, or had no server
-    losses       (from; to): while a server may not know of a lock that was confirmed
-    left_behind  what the server held at the end
-    killed       the processes that were killed, which may have been in the middle of anything
+    losses       (from; to): while a server may have forgotten a lock that was confirmed
+    left_behind  what the server had at the end
+    killed       the processes that were killed, perhaps in the middle of anything
     ended        when the last of them was to end
-    votes        there are several masters: who is told of a loss may have lost the lock before its
-                 lease was over, by a master that forgets, and held it when it last said so
+    votes        there are several masters: a holder that is told of a loss may have lost the lock
+                 before its lease ended, by a master that forgets, and held it at its last report
     """
     verdict = Verdict()
     all_turns = turns(histories)
@@ -146,8 +146,8 @@ def check(
     for key, held in by_key.items():
         held.sort(key=lambda turn: turn.ended)
         check_overlaps(held, losses, pauses, verdict)
-        # Whoever began when another had it already has a greater fence; a shared one may have a
-        # smaller one than others that it stands beside.
+        # A hold that begins when another has the lock already has a greater fence; a shared hold
+        # may have a smaller fence than others beside it.
         highest, exclusive = 0, 0
         by_end = iter(held)
         before = next(by_end, None)
@@ -176,7 +176,7 @@ def check(
 
 
 def paused(turn: Turn, since: int, to: int, pauses: list[tuple[str, int, int]]) -> int:
-    """Give for how long of that time its process was stopped, or had no server."""
+    """Return for how long of that time the process was stopped, or had no server."""
     return sum(
         max(0, min(to, end) - max(since, start))
         for who, start, end in pauses
@@ -190,11 +190,11 @@ def check_overlaps(
     pauses: list[tuple[str, int, int]],
     verdict: Verdict,
 ) -> None:
-    """See who held at one time, of those that acquired one lock, in that order.
+    """Check who held a lock at one time; turns of one lock, in the order in which they acquired it.
 
-    A process that was stopped meanwhile hears late what the server said before it forgot.
+    A process that was stopped meanwhile learns late what the server answered before it forgot.
     """
-    standing: list[Turn] = []  # those before that are certain to hold still
+    standing: list[Turn] = []  # earlier holds that are still certain
     for turn in held:
         if turn.over <= turn.ended:
             continue
@@ -220,7 +220,7 @@ def check_results(
     losses: list[tuple[int, int]],
     verdict: Verdict,
 ) -> None:
-    """See that all who did not make a result got one and the same, which a caller has made."""
+    """Check that callers that did not make a result all got the same one, made by a caller."""
     made = {
         event["result"]
         for events in histories.values()
@@ -229,7 +229,7 @@ def check_results(
     }
     by_key: dict[str, list[Turn]] = defaultdict(list)
     for turn in all_turns:
-        # A caller that is paid for keeps its result, or is told that it did not.
+        # The caller of a paid call either keeps its result, or is told that it did not.
         if turn.result is not None and (not turn.called or turn.paid):
             by_key[turn.key].append(turn)
             verdict.counts["results"] += 1
@@ -247,7 +247,8 @@ def check_results(
 
 
 def check_paid(all_turns: list[Turn], losses: list[tuple[int, int]], verdict: Verdict) -> None:
-    """See that a paid call was made once, and once more for each time that an operator said so."""
+    """Check that a paid call was made once, and once more for each time that an operator allowed
+    it."""
     by_key: dict[str, list[Turn]] = defaultdict(list)
     for turn in all_turns:
         if turn.paid:
@@ -265,7 +266,7 @@ def check_paid(all_turns: list[Turn], losses: list[tuple[int, int]], verdict: Ve
 
 
 def self_test() -> None:
-    """Made-up histories, each with one thing wrong."""
+    """Check made-up histories, each with one fault."""
 
     def one(op: int, at: int, fence: int, until: int, end: int | None, key: str = "k") -> list:
         events = [

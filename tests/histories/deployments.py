@@ -1,4 +1,4 @@
-"""Where the locks of run.py are kept: real servers, and what each can be made to suffer."""
+"""Where the locks of run.py are stored: real servers, and the faults that each can suffer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import redis
 
 SECOND = 1_000_000_000
 LONGEST_LEASE = SECOND
-PDEATH = ["setpriv", "--pdeathsig", "KILL"]  # nothing outlives this program
+PDEATH = ["setpriv", "--pdeathsig", "KILL"]  # no server outlives this program
 SLOTS = 16384
 
 
@@ -28,7 +28,7 @@ def now() -> int:
 
 
 def soon(what: Callable[[], object], seconds: float) -> bool:
-    """Wait for it, that time at most, and say whether it came."""
+    """Wait for it, at most that time, and return whether it happened."""
     end = time.monotonic() + seconds
     while True:
         with contextlib.suppress(redis.RedisError):
@@ -46,9 +46,10 @@ def until(what: Callable[[], object], is_what: str) -> None:
 
 
 def free_port() -> int:
-    """Find one that is not given to connections, so that it is still free for a restart.
+    """Find a port that the system does not give to connections, so that it is still free for a
+    restart.
 
-    That of a Cluster's bus, 10,000 above it, is free as well.
+    The port of a cluster's bus, 10,000 above it, is free as well.
     """
     while True:
         port = random.randrange(16000, 18000)
@@ -59,7 +60,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A redis-server, which can be killed and started again."""
+    """A redis-server that can be killed and started again."""
 
     def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None):
         self.port = free_port()
@@ -93,7 +94,7 @@ class Server:
         return self.role()[0] == b"master"
 
     def follows(self) -> bool:
-        """Say whether it is a replica that has all."""
+        """Return whether it is a replica with all data."""
         role = self.role()
         return role[0] == b"slave" and role[3] == b"connected"
 
@@ -107,14 +108,14 @@ class Server:
 
 
 class Proxy:
-    """Stands between some workers and the server, and carries what they say badly."""
+    """Stands between some workers and the server, and carries their data badly."""
 
     def __init__(self, port: int, chance: random.Random) -> None:
         self._to, self._chance = port, chance
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._mutex = threading.Lock()
-        self.delay = 0.0  # of the next piece of each connection that is unlucky
-        self.shut = 0.0  # the share of the connections through which nothing comes, until it is 0
+        self.delay = 0.0  # of the next piece of each unlucky connection
+        self.shut = 0.0  # the share of the connections on which nothing arrives until it is 0 again
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -135,7 +136,7 @@ class Proxy:
                 threading.Thread(target=self._carry, args=(*ends, (near, far)), daemon=True).start()
 
     def _carry(self, here: socket.socket, there: socket.socket, pair: tuple) -> None:
-        luck = hash(pair) % 1000 / 1000  # that of both directions
+        luck = hash(pair) % 1000 / 1000  # the same for both directions
         with contextlib.suppress(OSError):
             while data := here.recv(65536):
                 while luck < self.shut:
@@ -157,7 +158,7 @@ class Proxy:
             end.close()
 
     def cut(self) -> None:
-        """Cut a few of the connections."""
+        """Cut some of the connections."""
         with self._mutex:
             pairs = list(self._pairs)
         for pair in self._chance.sample(pairs, min(3, len(pairs))):
@@ -165,17 +166,17 @@ class Proxy:
 
 
 class Deployment:
-    """Servers, and what may happen to them; a fault is over when they serve again."""
+    """Servers, and what may happen to them; a fault ends when they serve again."""
 
-    urls: tuple[str, str]  # every other worker has the second
+    urls: tuple[str, str]  # every other worker gets the second
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.folder, self.chance = folder, chance
         self.servers: list[Server] = []
-        self.pauses: list[tuple[str, int, int]] = []  # as check() takes them
+        self.pauses: list[tuple[str, int, int]] = []  # in the form for check()
         self.losses: list[tuple[int, int]] = []
         self.faults: dict[str, tuple[int, Callable[[], None]]] = {
-            # name: how often it comes, and the fault
+            # name: its frequency, and the fault
             "connections killed": (4, self._kill_connections),
             "scripts flushed": (1, lambda: self.leader().redis.script_flush()),
             "server paused": (1, self._pause_server),
@@ -183,30 +184,30 @@ class Deployment:
         }
 
     def leader(self) -> Server:
-        """Choose one of those that serve."""
+        """Choose one of the servers that serve."""
         return self.chance.choice([server for server in self.servers if server.leads()])
 
     def serves(self, key: str) -> redis.Redis:
-        """Find the server that has the key."""
+        """Return the server that has the key."""
         return self.servers[0].redis
 
     def serve(self, key: str) -> list[redis.Redis]:
-        """Find all servers that have the key."""
+        """Return all servers that have the key."""
         return [self.serves(key)]
 
     def look(self) -> None:
-        """See whether something happened that was not asked for."""
+        """Check whether something happened that was not ordered."""
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Note a time in which no client can be expected to get an answer."""
+        """Note a time in which no client can expect an answer."""
         since = now()
         yield
         self.pauses.append(("", since, now() + SECOND // 2))
 
     @contextlib.contextmanager
     def loss(self) -> Iterator[None]:
-        """Note that what was confirmed before may be forgotten: its leases run out by and by."""
+        """Note that confirmed holds may be forgotten: their leases end one by one."""
         since = now()
         with self.pause():
             yield
@@ -237,7 +238,7 @@ class Deployment:
 
 
 class Single(Deployment):
-    """One server that keeps what it confirmed, also over a kill -9."""
+    """One server that keeps what it confirmed, even over a kill -9."""
 
     options: tuple[str, ...] = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -275,7 +276,7 @@ class Single(Deployment):
 
 
 class Memory(Single):
-    """One server that keeps nothing: it starts empty, and now and then it is emptied."""
+    """One server that keeps nothing: it starts empty, and is emptied now and then."""
 
     options = ()
 
@@ -295,7 +296,7 @@ class Memory(Single):
 class Clock(Single):
     """One server whose clock steps: tests/preload/step.c."""
 
-    library: Path  # which is that, built
+    library: Path  # the built library
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         super().__init__(folder, chance)
@@ -317,7 +318,7 @@ class Clock(Single):
 
 
 class Replicated(Deployment):
-    """Masters and replicas; their roles may change, also unasked."""
+    """Masters and replicas; their roles may change, also without an order."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         super().__init__(folder, chance)
@@ -328,7 +329,7 @@ class Replicated(Deployment):
         }
 
     def look(self) -> None:
-        """See whether there was a failover that was not asked for, as on a busy machine."""
+        """Check whether there was a failover that was not ordered, as on a busy machine."""
         since, leaders = self._seen
         if self._leaders() != leaders:
             self._settle()
@@ -345,7 +346,7 @@ class Replicated(Deployment):
         return found
 
     def _settle(self) -> None:
-        """Wait until all is as it should be."""
+        """Wait until all servers have their roles and data."""
         raise NotImplementedError
 
     def _fail_over(self) -> None:
@@ -361,7 +362,7 @@ class Replicated(Deployment):
             master.kill()
             until(lambda: self._leaders() - old, "a new master")
         self._rejoin(master, self._leaders() - old)
-        self._settle()  # not before: a second failover may follow at once
+        self._settle()  # afterwards only: a second failover may follow at once
         self._forgive(since)
 
     def _stop_replica(self) -> None:
@@ -495,19 +496,19 @@ class Cluster(Replicated):
         self._seen = now(), self._leaders()
 
     def _fail_over(self) -> None:
-        """As an operator does it: the replica has all, so nothing may be lost."""
+        """Fail over as an operator does: the replica has all data, so no hold may be lost."""
         replicas = [server for server in self.servers if not server.leads()]
         replica = self.chance.choice(replicas)
         with self.pause():
             self._say(replica, "FAILOVER")
-            soon(replica.leads, 10)  # or never: it gives up after 5 s, and leaves all as it was
+            soon(replica.leads, 10)  # or never: it gives up after 5 s, and changes nothing
         self._settle()
 
     def _rejoin(self, server: Server, new: set[int]) -> None:
         server.start()
 
     def _move_slot(self) -> None:
-        """Move the slot of a lock, a key at a time; nothing may be lost."""
+        """Move the slot of a lock, one key at a time; no hold may be lost."""
         key = f"job:{self.chance.randrange(4)}"
         slot = self.servers[0].redis.execute_command("CLUSTER KEYSLOT", key)
         here = next(s for s in self.servers if s.redis is self.serves(key))
@@ -525,10 +526,11 @@ class Cluster(Replicated):
 
 
 class Quorum(Deployment):
-    """Several masters that know nothing of each other, and forget all when they restart.
+    """Several masters that know nothing of each other, and forget everything when they restart.
 
-    All workers reach each of them through its proxy: what a client calls a master must be the
-    same everywhere. A minority at most is in trouble, so that there is no pause and no loss.
+    All workers reach each master through its proxy, because a master must have the same name for
+    all
+    clients. At most a minority is in trouble, so there is no pause and no loss.
     """
 
     count = 3
@@ -586,7 +588,7 @@ class Quorum(Deployment):
             time.sleep(self.chance.choice((0.1, 0.6, 1.5)))
 
     def _restart(self) -> None:
-        """Restart a master; not while another is in quarantine that must be asked."""
+        """Restart a master, but not while another one that is needed is in quarantine."""
         if self._young() >= (self.count - 1) // 2:
             return
         server = self.chance.choice(self.servers)

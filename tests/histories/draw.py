@@ -26,7 +26,7 @@ STRIPS = 10
 
 
 def cut(timeline: dict, since: float, to: float) -> dict:
-    """What of it was between these milliseconds, which become 0 and so on."""
+    """Return the part between these milliseconds, shifted to begin with 0."""
 
     def inside(begin: float, end: float) -> list[float] | None:
         if end < since or begin > to:
@@ -48,7 +48,7 @@ def cut(timeline: dict, since: float, to: float) -> dict:
 
 
 def around(timeline: dict, faults: list[str], seconds: float) -> dict:
-    """That number of seconds of it, a third of them before the first such fault."""
+    """Return that many seconds, a third of them before the first such fault."""
     found = [at for at, what in timeline["faults"] if what in faults]
     found = found or [at for at, _ in timeline["faults"]] or [0.0]
     length = min(1000 * seconds, timeline["ms"])
@@ -57,9 +57,10 @@ def around(timeline: dict, faults: list[str], seconds: float) -> dict:
 
 
 def overlaps(holds: list[list]) -> list[tuple[str, float, float]]:
-    """When two held one lock at once, each by its own clock, and not both of them shared."""
+    """Return when two processes held one lock at once, each by its own clock, unless both shared
+    it."""
     found = []
-    last: dict[tuple[str, bool], float] = {}  # of the shared holds, and of the others
+    last: dict[tuple[str, bool], float] = {}  # of the shared holds, and of the exclusive ones
     for lock, _who, begin, end, shared in sorted(holds, key=lambda hold: hold[2]):
         if end <= begin:
             continue  # it was never certain
@@ -76,7 +77,7 @@ def _draw_strip(axes, timeline: dict, since: float, to: float, lanes: dict[str, 
     part = cut(timeline, since, to)
     for begin, end in part["losses"]:
         axes.axvspan(since + begin, since + end, color="#f3e3e3", linewidth=0, zorder=0)
-    least = (to - since) / 3000  # or it could not be seen
+    least = (to - since) / 3000  # otherwise it could not be seen
     bars: dict[tuple[int, str, bool], list] = defaultdict(list)
     for lock, who, begin, end, shared in part["holds"]:
         span = since + begin, max(end - begin, least)
@@ -133,7 +134,7 @@ def draw(timeline: dict, to: Path) -> None:
 
 
 def dump(timeline: dict) -> str:
-    """A line for each hold and fault."""
+    """Return the timeline with a line for each hold and fault."""
     lists = {
         key: "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in timeline[key]) + "\n ]"
         for key in ("faults", "losses", "holds")

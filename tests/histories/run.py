@@ -1,8 +1,8 @@
-"""Workers in all languages that want the same locks, a nemesis, and a look at what happened.
+"""Workers in all languages that use the same locks, a nemesis, and a check of what happened.
 
     run.py [--minutes 1] [--on DEPLOYMENT]... [--seed N] [--build-dir DIR] [--java JAVA]
 
-Prints a summary; ends with 1 if something was wrong. README.md says what and how.
+Prints a summary; ends with 1 if something was wrong. README.md describes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOCKS = 4
 
 
 class Worker:
-    """A worker's process, started again whenever it was killed."""
+    """A worker's process, started again after each kill."""
 
     def __init__(self, name: str, command: list[str], where: list[str], folder: Path) -> None:
         self.name, self._command, self._where, self._folder = name, command, where, folder
@@ -58,7 +58,7 @@ class Worker:
 
 
 class Nemesis:
-    """What goes wrong, in an order that the seed decides."""
+    """The faults, in an order that the seed decides."""
 
     def __init__(self, deployment: Deployment, workers: list[Worker], seed: int) -> None:
         self._deployment, self._workers = deployment, workers
@@ -95,7 +95,7 @@ class Nemesis:
 
 
 def left_behind(deployment: Deployment) -> list[str]:
-    """What of locks and queues has no owner: all leases are over."""
+    """Return the parts of locks and queues that have no owner; all leases have ended."""
     found = []
     with holdfast.connect(deployment.urls[0]) as client:
         for key in (*(f"job:{number}" for number in range(LOCKS)), "pool"):
@@ -115,7 +115,7 @@ def timeline(
     faults: list[tuple[int, str]],
     losses: list[tuple[int, int]],
 ) -> dict:
-    """Give when each lock was held and by whom, in milliseconds; draw.py has the picture."""
+    """Return when each lock was held and by whom, in milliseconds; draw.py draws it."""
     held = [turn for turn in turns(histories) if turn.fence is not None]
     start = min((turn.began for turn in held), default=0)
     end = max((turn.over for turn in held), default=0)
@@ -135,7 +135,7 @@ def timeline(
 
 
 def read(folder: Path) -> dict[str, list[dict]]:
-    """Read what each process wrote; the last line of one that was killed may be cut off."""
+    """Read what each process wrote; the last line of a killed one may be incomplete."""
     histories = {}
     for path in sorted(folder.glob("*.jsonl")):
         lines = path.read_text().split("\n")
@@ -144,13 +144,13 @@ def read(folder: Path) -> dict[str, list[dict]]:
 
 
 def tell_enough(folder: Path, on: str) -> bool:
-    """Say whether there is enough to check: of what workers on several masters ask, no results."""
+    """Return whether there is enough to check; workers on several masters ask for no results."""
     told = Counter(event["e"] for events in read(folder).values() for event in events)
     return told["got"] >= 100 and (on.startswith("quorum") or told["result"] > 0)
 
 
 def commands(arguments: argparse.Namespace, folder: Path) -> dict[str, list[str]]:
-    """Give how each worker is started: its Java compiled, with a jar that no build replaces."""
+    """Return how each worker is started: its Java compiled, with a jar that no build replaces."""
     target = ROOT / "java" / "target"
     built = next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
     program = arguments.build_dir / "tests" / "histories" / "histories_worker"
@@ -170,7 +170,7 @@ def commands(arguments: argparse.Namespace, folder: Path) -> dict[str, list[str]
 def run(
     arguments: argparse.Namespace, programs: dict[str, list[str]], on: str, folder: Path
 ) -> bool:
-    """Let them work, strike, and look. True: all was well."""
+    """Let the workers work, make faults, and check. Return whether all was right."""
     began = time.monotonic()
     chance = random.Random(arguments.seed)
     resource = Server(folder / "resource")
@@ -203,7 +203,7 @@ def run(
                 worker.process.send_signal(signal.SIGQUIT)
                 wrong.append(f"{worker.who} does not end")
         ended = now()
-        time.sleep(4)  # the longest lease, and the claim lease of a grant to the dead
+        time.sleep(4)  # the longest lease, and an unclaimed grant to a dead waiter
         deployment.look()
         histories = read(folder)
         keys = [f"job:{number}" for number in range(LOCKS)]
@@ -248,7 +248,7 @@ def run(
 
 
 def see(arguments: argparse.Namespace, programs: dict[str, list[str]], on: str) -> bool:
-    """Run it, and keep the histories of what was not well."""
+    """Run one deployment, and keep the histories if they are wrong."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast.histories."))
     well = False
     try:

@@ -1,4 +1,4 @@
-/* A worker in C of run.py: as worker.py, which says how it is called. */
+/* The C worker of run.py; worker.py describes how it is called. */
 #include <err.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -16,8 +16,8 @@
 
 #define THREADS 4
 #define PERMITS 2
-#define DAY_MS INT64_C(86400000)  /* no step of a clock ends a paid result */
-#define ROUND INT64_C(2000000000) /* ns: for how long the same is wanted once */
+#define DAY_MS INT64_C(86400000)  /* a paid result outlasts every step of a clock */
+#define ROUND INT64_C(2000000000) /* ns during which the workers ask for the same call */
 
 static const char take[] =
     "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
@@ -25,7 +25,7 @@ static const char take[] =
 
 static hf_client *client;
 static int history, resource_port, locks;
-static bool plain; /* several masters: no results, and nothing is shared */
+static bool plain; /* several masters: no results, and no shared holds */
 static atomic_bool stop;
 static atomic_int numbers;
 
@@ -65,8 +65,7 @@ static long write_to(redisContext *resource, const char *key, int64_t fence) {
     return taken;
 }
 
-/* Something that many want done at about the same time. */
-/* It is this one's turn. */
+/* Make the call: it is this caller's turn. */
 static void make(hf_hold *hold, int op, bool paid, const char *result, unsigned *seed) {
     hf_status status = paid ? hf_once_mark(hold, HF_NEVER, NULL, 0) : HF_OK;
 
@@ -76,7 +75,7 @@ static void make(hf_hold *hold, int op, bool paid, const char *result, unsigned 
     }
     tell("call", op, ", \"at\": %" PRId64, now_ns());
     nap(rand_r(seed) % 200000000);
-    if (rand_r(seed) % 5 == 0) { /* the next one does it, or it is unknown */
+    if (rand_r(seed) % 5 == 0) { /* the next caller makes it, or the outcome is unknown */
         hf_hold_release(hold);
         return;
     }
@@ -87,7 +86,7 @@ static void make(hf_hold *hold, int op, bool paid, const char *result, unsigned 
         tell("result", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
 }
 
-/* What this one says of a call whose outcome is unknown, perhaps nothing. */
+/* Settle a call whose outcome is unknown, or leave it. */
 static void settle(hf_lock *lock, hf_hold *hold, int op, const char *result, unsigned *seed) {
     hf_once_info info = {.size = sizeof info};
 
@@ -107,6 +106,7 @@ static void settle(hf_lock *lock, hf_hold *hold, int op, const char *result, uns
     }
 }
 
+/* Ask for a call that many workers want made at about the same time. */
 static void ask_once(unsigned *seed) {
     static const hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
     char key[32], result[64];
@@ -134,7 +134,7 @@ static void ask_once(unsigned *seed) {
     hf_lock_close(lock);
 }
 
-/* A quarter is shared: beside each other, or only a number of them. */
+/* Choose a lock; a quarter is shared, without or with a number of permits. */
 static const char *choose(unsigned *seed, char *key, size_t size, hf_lock_options *options) {
     int kind = (int)(rand_r(seed) % 8);
 
@@ -187,14 +187,14 @@ static void *work(void *argument) {
         tell("got", op, ", \"at\": %" PRId64 ", \"fence\": %" PRId64, now_ns(), fence);
         int64_t until = now_ns() + longs[rand_r(&seed) % 6] * INT64_C(1000000);
         do {
-            int64_t before = now_ns(); /* first: who is stopped in between is sure of less */
+            int64_t before = now_ns(); /* first: a stopped process is certain of less */
             int64_t left = hf_hold_remaining_ms(hold);
             if (left > 0)
                 tell("sure", op, ", \"at\": %" PRId64 ", \"until\": %" PRId64, before,
                      before + left * 1000000);
             else if (rand_r(&seed) % 2)
-                break; /* others are careless, and the resource has to notice */
-            if (options.mode == HF_EXCLUSIVE) /* readers write nothing */
+                break; /* others are careless, and the resource must notice */
+            if (options.mode == HF_EXCLUSIVE) /* shared holders write nothing */
                 tell("write", op, ", \"taken\": %ld, \"at\": %" PRId64,
                      write_to(resource, key, fence), now_ns());
             nap(rand_r(&seed) % 20000000);
@@ -222,7 +222,7 @@ int main(int argc, char **argv) {
     if (history < 0)
         err(1, "%s", argv[3]);
     while (hf_client_open(argv[1], NULL, &client) != HF_OK)
-        nap(50000000); /* not just now */
+        nap(50000000); /* not now */
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, NULL) != 0)
             errx(1, "no thread");

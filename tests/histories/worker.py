@@ -1,8 +1,8 @@
-"""A worker in Python of run.py: threads and tasks that want locks, and write down what they get.
+"""The Python worker of run.py: threads and tasks that use locks, and write down what they get.
 
     worker.py URL RESOURCE-PORT HISTORY LOCKS
 
-ends when standard input does. README.md has the form of a history.
+ends when standard input does. README.md describes the form of a history.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ stop = threading.Event()
 history = os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 numbers = itertools.count(1)
 PERMITS = 2
-PLAIN = "+quorum:" in URL  # several masters have no results, and nothing is shared there
-DAY = 86400  # no step of a clock ends a paid result
-ROUND = 2_000_000_000  # ns: for how long the same is wanted
+PLAIN = "+quorum:" in URL  # several masters: no results, and no shared holds
+DAY = 86400  # a paid result outlasts every step of a clock
+ROUND = 2_000_000_000  # ns during which the workers ask for the same call
 
 
 def now() -> int:
@@ -47,7 +47,7 @@ def tell(**event) -> None:
 
 
 def plan() -> tuple[str, dict, float, dict, float]:
-    """The key, whether it is shared, how long to wait, the lease, and how long to hold it."""
+    """Return a key, whether it is shared, how long to wait, the lease, and how long to hold it."""
     key, mode = f"job:{random.randrange(LOCKS)}", {}
     lease = random.choice(({"lease": 1.0, "renew": True}, {"lease": 0.4, "renew": False}))
     match random.randrange(8) if not PLAIN else None:
@@ -62,7 +62,8 @@ def plan() -> tuple[str, dict, float, dict, float]:
 
 
 def asked() -> tuple[str, str, int, dict]:
-    """Something that many want done once, at about the same time; its result, number and terms."""
+    """Return a call that many workers want made at about the same time: its result, number and
+    terms."""
     op = next(numbers)
     key, how = f"once:{now() // ROUND}", {"ttl": 60}
     if random.random() < 0.5:
@@ -72,7 +73,7 @@ def asked() -> tuple[str, str, int, dict]:
 
 
 def said(op: int, result: str) -> str:
-    """What this one says of a call whose outcome is unknown, perhaps nothing."""
+    """Settle a call whose outcome is unknown, or leave it; return what was done."""
     verb = random.choice(("", "resolve", "retry"))
     if verb:
         tell(e=verb, op=op, at=now(), result=f"{result}-said")
@@ -128,7 +129,7 @@ async def ask_once_aio(client: holdfast.Client) -> None:
 
 
 def sure(hold, op: int) -> bool:
-    before = now()  # the clock first: who is stopped in between is sure of less
+    before = now()  # the clock first: a process that is stopped in between is certain of less
     left = hold.remaining
     if left <= 0:
         return False
@@ -155,8 +156,8 @@ def work(client: holdfast.Client) -> None:
         until = time.monotonic() + long
         while True:
             if not sure(hold, op) and random.random() < 0.5:
-                break  # the others are careless, and the resource has to notice
-            if not mode:  # readers write nothing
+                break  # the others are careless, and the resource must notice
+            if not mode:  # shared holders write nothing
                 taken = resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
                 tell(e="write", op=op, at=now(), taken=taken)
             if time.monotonic() >= until:
@@ -215,7 +216,7 @@ def connect() -> holdfast.Client:
     while True:
         try:
             return holdfast.connect(URL)
-        except holdfast.LockError:  # not just now
+        except holdfast.LockError:  # not now
             if stop.wait(0.05):
                 sys.exit()
 

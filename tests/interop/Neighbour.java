@@ -25,29 +25,29 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.params.SetParams;
 
-/** For neighbours.py: what neighbour.py is, for a lock of Holdfast, of Jedis or of Redisson. */
+/** For neighbours.py: the same as neighbour.py, for a lock of Holdfast, of Jedis or of Redisson. */
 public final class Neighbour {
     private static final Duration LEASE = Duration.ofSeconds(12);
 
     private static Jedis keys; // the database of the locks
-    private static Jedis store; // another one, of what the locks are for
+    private static Jedis store; // another database, for what the locks protect
     private static HoldfastClient ours;
 
     // ---------------------------------------------------- The locks of each kind
 
     /** A lock of a library. */
     private abstract static class Theirs {
-        /** Waits that time; 0 tries once. */
+        /** Waits for ms; 0 tries once. */
         abstract boolean acquire(long ms) throws Exception;
 
         abstract void release() throws Exception;
 
-        /** What it can be asked, or asked to do. */
+        /** Returns its methods. */
         Map<String, Callable<Object>> methods() {
             return Map.of();
         }
 
-        /** Of the hold, if it has one. */
+        /** Returns the fence of the hold, if there is one. */
         long fence() {
             return 0;
         }
@@ -82,7 +82,7 @@ public final class Neighbour {
         }
     }
 
-    /** What everybody writes: SET NX PX, and compare before deleting. */
+    /** The lock that many programs write: SET NX PX, and a comparison before the delete. */
     private static final class SetNx extends Theirs {
         private static final String RELEASE =
                 "if redis.call('get', KEYS[1]) == ARGV[1] then"
@@ -182,7 +182,7 @@ public final class Neighbour {
 
     // ---------------------------------------------------------------- Commands
 
-    /** Be the only one in it, for a moment; and write what one has read before. */
+    /** Checks that no other process is inside for a moment; writes what it has read before. */
     private static void use(String key, long fence) throws InterruptedException {
         String inside = key + ":inside";
         long began = System.nanoTime();

@@ -34,7 +34,7 @@ public final class Waiters {
         try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port + "?connect_timeout=20")) {
             HoldfastLock lock = client.lock(args[2]);
             checkLimit(client, args[2] + ":pool");
-            Method startVirtual = null; // compiled and run by Java 17 too
+            Method startVirtual = null; // this also compiles and runs on Java 17
             if (Runtime.version().feature() >= 21) {
                 startVirtual = Thread.class.getMethod("startVirtualThread", Runnable.class);
             }
@@ -90,7 +90,7 @@ public final class Waiters {
         }
     }
 
-    /** One command that answers a number, or "OK", or a number as text. */
+    /** Sends a command that returns a number, "OK", or a number as text. */
     private static long ask(Socket redis, InputStream answers, String command) throws IOException {
         redis.getOutputStream().write((command + "\r\n").getBytes(StandardCharsets.UTF_8));
         String answer = readLine(answers);

@@ -1,20 +1,20 @@
 """One lock, and waiters from C, Python threads, asyncio tasks, Java threads and virtual threads.
 
 This is the conductor. It starts one program per language beside a Redis of its own, holds the
-lock while all their waiters queue, one after the other and in a shuffled order, and lets go.
-Then each takes its turns: inside the lock it reads a counter and writes one more, two commands,
-and puts itself and its fence on a list; outside it pauses for a moment, so that they queue in
-another order every time.
+lock while all their waiters queue, one after the other and in a shuffled order, and releases it.
+Then each waiter takes its turns: inside the lock it reads a counter and writes one more, two
+commands, and adds itself and its fence to a list; outside it pauses for a moment, so that the
+waiters queue in another order every time.
 
-Meanwhile MONITOR writes down what the scripts do: what is added to the queue and with which score,
-and to whom the lock is granted. So that those who came first were served first is no matter of
-what the waiters say, nor of the network between them: every single grant is looked at.
+Meanwhile MONITOR records what the scripts do: what is added to the queue and with which score,
+and which hold is granted the lock. So the order of service does not depend on the waiters'
+reports, nor on the network: every single grant is checked.
 
-Before that, the conductor stores a limit with another name, and each program is refused who says
-another number.
+Before that, the conductor stores a limit with another name, and each program that asks by another
+number is refused.
 
-With --kill connections break all the time. Who has none is passed over and comes back with its
-place, so that the order is not strict then; all the rest is as without.
+With --kill connections break all the time. A waiter without a connection is skipped and returns to
+its place, so the order is not strict then; everything else is the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROOT = HERE.parents[1]
 WITH_REDIS = ROOT / "tests" / "with-redis"
 LOCK = "mixed"
 QUEUE = f"{{{LOCK}}}{LOCK}:hf1:q"  # docs/protocol.md
-EACH = 4  # waiters of a kind
+EACH = 4  # waiters of each kind
 
 KINDS = {
     "c": "C threads",
@@ -56,17 +56,17 @@ KINDS = {
 
 
 class Wrong(Exception):
-    """What must not be."""
+    """A broken promise."""
 
 
 # -------------------------------------------------------------- The programs
 
 
 class Program:
-    """Waiters of one language."""
+    """The waiters of one language."""
 
     def __init__(self, name: str, command: list[str]) -> None:
-        """Start it."""
+        """Start the program."""
         self.name = name
         self.kinds: list[str] = []
         self.process = subprocess.Popen(
@@ -78,25 +78,25 @@ class Program:
     def _listen(self) -> None:
         _, *self.kinds = self.process.stdout.readline().split() or [""]
         self._ready.set()
-        for line in self.process.stdout:  # a JVM writes there what its threads do
+        for line in self.process.stdout:  # a JVM prints its threads' stacks there
             sys.stderr.write(line)
 
     def ready(self, until: float) -> None:
-        """Wait until it knows which kinds of waiters it has."""
+        """Wait until the program has printed its kinds of waiters."""
         if not self._ready.wait(until - time.monotonic()) or not self.kinds:
             raise Wrong(f"the program in {self.name} does not start")
 
     def queue(self, kind: str, number: int) -> None:
-        """Let a waiter come, who takes its turns."""
+        """Let a waiter begin, which takes its turns."""
         self.process.stdin.write(f"{kind} {number}\n")
 
     def look(self) -> None:
-        """See that it has not failed."""
+        """Check that the program has not failed."""
         if self.process.poll():
             raise Wrong(f"the program in {self.name} ended with status {self.process.returncode}")
 
     def explain(self) -> None:
-        """Have it say on stderr where all its threads are."""
+        """Let the program print on stderr where all its threads are."""
         if self.name != "C" and self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
 
@@ -119,7 +119,7 @@ def commands(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def newest_java() -> str:
-    """Virtual threads take Java 21, which need not be the one in the PATH."""
+    """Return a Java for virtual threads: they need 21, which may not be the one in the PATH."""
 
     def version(home: Path) -> int:
         said = re.search(r'JAVA_VERSION="(\d+)', (home / "release").read_text())
@@ -134,16 +134,16 @@ def newest_java() -> str:
 
 
 class Record:
-    """What the server did, from MONITOR: who queued, and who was granted the lock, in order."""
+    """The server's actions, from MONITOR: who queued, and who was granted the lock, in order."""
 
     ARRIVAL = re.compile(rf'"ZADD" "{re.escape(QUEUE)}" (?:"NX" )?"(\d+)" "([0-9a-f]{{32}})')
     REMOVAL = re.compile(rf'"ZREM" "{re.escape(QUEUE)}" "([0-9a-f]{{32}})')
-    # A lock that was taken, or one with a queue; or the first of a lock that gets one.
+    # A lock that was taken, or one with a queue; or the first hold of a lock that gets a queue.
     GRANT = re.compile(rf'"HSET" "{LOCK}" "h(?:f1" ")?([0-9a-f]{{32}})[12]?(\d{{16}})["x]')
-    UNDONE = re.compile(r' lua\] "SET" .* "PXAT"')  # it was taken in front of others
+    UNDONE = re.compile(r' lua\] "SET" .* "PXAT"')  # it was taken before other waiters
 
     def __init__(self, host: str, port: int) -> None:
-        """Begin to write."""
+        """Begin to record."""
         self.lines: list[str] = []
         self._socket = socket.create_connection((host, port))
         self._socket.sendall(b"MONITOR\r\n")
@@ -161,14 +161,14 @@ class Record:
                 return
 
     def end(self, server: redis.Redis) -> None:
-        """Wait for the last of it."""
+        """Wait for the last line."""
         server.echo("the end")
         self._thread.join(60)
         if self._thread.is_alive():
             raise Wrong("MONITOR has not told the end")
 
     def _grants(self) -> list[tuple[int, str, int]]:
-        """Answer the line, the hold id and the fence of each grant."""
+        """Return the line, the hold id and the fence of each grant."""
         grants: list[tuple[int, str, int]] = []
         for number, line in enumerate(self.lines):
             granted = self.GRANT.search(line)
@@ -179,14 +179,15 @@ class Record:
         return grants
 
     def fences(self, in_turn: bool) -> list[int]:
-        """Answer the fences that were granted, having seen that who came first was served first."""
+        """Return the fences of the grants; check that waiters were served in the order of
+        arrival."""
         if not in_turn:
             return [fence for _, _, fence in self._grants()]
         grants = {line: (hold, fence) for line, hold, fence in self._grants()}
         queue: deque[str] = deque()
         fences = []
         last = 0
-        head = ""  # removed before it is granted
+        head = ""  # removed from the queue before its grant
         for number, line in enumerate(self.lines):
             if arrived := self.ARRIVAL.search(line):
                 score, hold = int(arrived[1]), arrived[2]
@@ -216,7 +217,7 @@ class Record:
 
 
 def queue_up(lock: holdfast.Lock, kinds: dict[str, Program], until: float) -> list[int]:
-    """Answer the waiters in the order in which they queued."""
+    """Let all waiters queue; return their order."""
     crowd = [(kind, number) for number, kind in enumerate(list(kinds) * EACH)]
     random.shuffle(crowd)
     for standing, (kind, number) in enumerate(crowd, start=1):
@@ -230,7 +231,7 @@ def queue_up(lock: holdfast.Lock, kinds: dict[str, Program], until: float) -> li
 
 
 def kill_a_connection(server: redis.Redis) -> None:
-    """Break one that the library has, of whatever program."""
+    """Break a connection of the library, in any program."""
     last = ("eval", "evalsha", "subscribe")
     theirs = [client["id"] for client in server.client_list() if client["cmd"] in last]
     if theirs:
@@ -240,7 +241,7 @@ def kill_a_connection(server: redis.Redis) -> None:
 def verify(
     server: redis.Redis, record: Record, order: list[int], rounds: int, handoffs: int, in_turn: bool
 ) -> tuple[Counter, Counter]:
-    """See that all was in order; answer who had it how often, and who gave it to whom."""
+    """Check that all was right; return how often each waiter held the lock, and the handoffs."""
     log = [entry.decode().split(":") for entry in server.lrange("log", 0, -1)]
     kinds = [kind for kind, _, _ in log]
     numbers = [int(number) for _, number, _ in log]
@@ -285,7 +286,7 @@ def explain(server: redis.Redis, record: Record, programs: list[Program]) -> Non
 
 
 def conduct(programs: list[Program], url: str, handoffs: int, until: float, kill: bool) -> None:
-    """Have them all take their turns, and see that it went well."""
+    """Let all waiters take their turns, and check the result."""
     redis_at = urllib.parse.urlsplit(url)
     server = redis.Redis(redis_at.hostname, redis_at.port)
     record = Record(redis_at.hostname, redis_at.port)

@@ -1,16 +1,16 @@
 """For neighbours.py: one process with a lock of Holdfast, of redis-py or of python-redis-lock.
 
-Works while it is told to on standard input, each answer a line, or lines up to an empty one:
+Follows commands on standard input; each answer is a line, or lines up to an empty one:
 
 contend KEY UNTIL PAUSE [WAKE]
     Take turns under the lock until the time.time() UNTIL, with pauses of up to PAUSE ms between
-    them. After each, publish on the channel WAKE that it is over. Answers the turns, the longest
+    them. After each, publish on the channel WAKE that it has ended. Prints the turns, the longest
     wait in seconds, and how often acquire() raised instead of waiting.
 theirs KEY
-    Answers what each of its methods says while Holdfast holds the key, and what became of the key.
-    The object that is asked held it until it was deleted under it, but where it is to acquire.
+    Prints the answer of each of its methods while Holdfast holds the key, and the key's fate.
+    Except for acquires, the object held the lock until the key was deleted under it.
 ours KEY
-    The other way round.
+    The reverse.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import redis_lock
 
 import holdfast
 
-LEASE = 12  # seconds, of every neighbour's: no program is to blame for an expired lock
-PREFIX = "lock:"  # which python-redis-lock puts before its names
+LEASE = 12  # seconds, for all: no program can be blamed for a lease that ended
+PREFIX = "lock:"  # python-redis-lock puts it before its names
 
 
 class Resource:
-    """What the lock is for. It does not forgive two at once."""
+    """The resource that the lock protects. It detects two users at once."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Is where the locks are, in another database."""
+        """Connect to the Redis of the locks, in another database."""
         self._store = redis.Redis(host, port, db=1)
 
     def use(self, key: str, fence: int | None) -> None:
-        """Be the only one in it, for a moment; and write what one has read before."""
+        """Check that no other process is inside for a moment; write what was read before."""
         inside = f"{key}:inside"
         began = time.monotonic()
         if self._store.incr(inside) != 1:
@@ -61,10 +61,10 @@ class Resource:
 
 
 class Kind:
-    """A library, as far as it is the same for all."""
+    """A library, as far as all are alike."""
 
     def __init__(self, client: redis.Redis, ours: holdfast.Client) -> None:
-        """Give both libraries their client."""
+        """Give both libraries their clients."""
         self.client, self.ours = client, ours
 
     def make(self, key: str) -> object:
@@ -73,20 +73,20 @@ class Kind:
 
     @contextlib.contextmanager
     def held(self, key: str, seconds: float) -> Iterator[tuple[bool, int | None]]:
-        """Wait that time for the lock; say whether it is held now, and with which fence."""
+        """Wait at most that time for the lock; yield whether it is held, and its fence."""
         raise NotImplementedError
 
     def methods(self, lock) -> dict[str, Callable[[], object]]:
-        """What it can be asked, or asked to do."""
+        """Return the lock's methods."""
         return {}
 
 
 class Holdfast(Kind):
-    """Ours."""
+    """Holdfast."""
 
     @contextlib.contextmanager
     def held(self, key, seconds):
-        """As any user would."""
+        """Acquire as any user would."""
         lock = self.ours.lock(key, lease=LEASE, renew=True)
         try:
             with lock.hold(timeout=seconds) as hold:
@@ -99,12 +99,12 @@ class RedisPy(Kind):
     """redis.lock.Lock."""
 
     def make(self, key):
-        """With a timeout, as it must have."""
+        """Make a lock with a timeout, which it needs."""
         return self.client.lock(key, timeout=LEASE)
 
     @contextlib.contextmanager
     def held(self, key, seconds):
-        """It polls, every 0.1 s."""
+        """Acquire; it polls every 0.1 s."""
         lock = self.make(key)
         held = lock.acquire(blocking_timeout=seconds)
         yield held, None
@@ -112,7 +112,7 @@ class RedisPy(Kind):
             lock.release()
 
     def methods(self, lock):
-        """All that it has."""
+        """Return all its methods."""
         return {
             "acquire(blocking=False)": lambda: lock.acquire(blocking=False),
             "acquire(blocking_timeout=0.2)": lambda: lock.acquire(blocking_timeout=0.2),
@@ -128,12 +128,12 @@ class PythonRedisLock(Kind):
     """redis_lock.Lock."""
 
     def make(self, key):
-        """With an expiry, as it must have."""
+        """Make a lock with an expiry, which it needs."""
         return redis_lock.Lock(self.client, key.removeprefix(PREFIX), expire=LEASE)
 
     @contextlib.contextmanager
     def held(self, key, seconds):
-        """It waits for its own kind only, whole seconds, and for its expiry at most."""
+        """Acquire; it waits only for its own kind, whole seconds, and at most for its expiry."""
         lock = self.make(key)
         held = lock.acquire(timeout=min(LEASE, max(1, math.ceil(seconds))))
         yield held, None
@@ -141,7 +141,7 @@ class PythonRedisLock(Kind):
             lock.release()
 
     def methods(self, lock):
-        """All that it has."""
+        """Return all its methods."""
         return {
             "acquire(blocking=False)": lambda: lock.acquire(blocking=False),
             "acquire(timeout=1)": lambda: lock.acquire(timeout=1),
@@ -175,7 +175,7 @@ def contend(
                     resource.use(key, fence)
                     turns += 1
         except redis.ResponseError as error:
-            # python-redis-lock reads the key before it waits for it.
+            # python-redis-lock reads the key before it waits for the lock.
             if "WRONGTYPE" not in str(error):
                 raise
             refused += 1
@@ -189,7 +189,7 @@ def contend(
 
 
 def said(method: Callable[[], object]) -> str:
-    """What a method answers, or raises."""
+    """Return what a method returns or raises."""
     try:
         return repr(method())
     except Exception as error:
@@ -198,7 +198,7 @@ def said(method: Callable[[], object]) -> str:
 
 
 def theirs(kind: Kind, key: str) -> Iterator[str]:
-    """Ask each method."""
+    """Call each method."""
     for name in kind.methods(kind.make(key)):
         lock = kind.make(key)
         method = kind.methods(lock)[name]
@@ -217,7 +217,7 @@ def theirs(kind: Kind, key: str) -> Iterator[str]:
 
 
 def ours(kind: Kind, key: str) -> Iterator[str]:
-    """The same the other way round."""
+    """Call each method the other way round."""
     for name, method in {
         "acquire(blocking=False)": lambda our: our.acquire(blocking=False),
         "acquire(timeout=0.1)": lambda our: our.acquire(timeout=0.1),
@@ -243,7 +243,7 @@ def ours(kind: Kind, key: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Follow the commands."""
     name, host, port = sys.argv[1:]
     resource = Resource(host, int(port))
     with (

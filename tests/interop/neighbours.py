@@ -1,14 +1,14 @@
 """One key, and locks of another library on it: redis-py, python-redis-lock, Jedis, Redisson.
 
-This is the conductor. For each of them, four processes of theirs and four of ours (three in Python,
-one in Java) take turns under the same key for a moment, on a resource that does not forgive two at
-once: each holder says in another database that it is inside, looks whether another does, and writes
-one more than it has read. No two may be inside together, no turn may be lost, ours must have rising
-fences, and all eight must get on.
+This is the conductor. For each library, four of its processes and four of Holdfast (three in
+Python, one in Java) take turns under the same key for a moment, on a resource that detects two
+users at once: each holder writes in another database that it is inside, checks whether another
+holder is, and writes one more than it has read. No two may be inside together, no turn may be lost,
+Holdfast's fences must rise, and all eight processes must get turns.
 
-Then each method of theirs is called while ours holds the key, by an object that thinks that it
-holds it itself, which is the worst case; and ours while theirs does. What they answer, and what
-becomes of the key, is in docs/migrating.md.
+Then each method of the library is called while Holdfast holds the key, on an object that takes
+itself for the holder, which is the worst case; and the reverse. The answers, and the key's fate,
+are in docs/migrating.md.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ WITH_REDIS = ROOT / "tests" / "with-redis"
 sys.path.insert(0, str(ROOT / "bench" / "field"))
 from classpath import class_path  # noqa: E402
 
-EACH = 4  # processes of either
+EACH = 4  # processes of each
 ROUNDS = 20  # at most, until each has had a turn
 
-# Redisson sleeps until the key's TTL is over or this message comes; ours do not send it by
-# themselves. docs/migrating.md tells our users to.
+# Redisson sleeps until the key's TTL ends or this message arrives; Holdfast does not send it by
+# itself. docs/migrating.md advises users to send it.
 WAKE = {"redisson": "redisson_lock__channel:{%s}"}
 
-# A method's answer while Holdfast holds the key, and the key's fate. Except for acquires, the
-# object asked held the lock until its key was deleted.
+# The answer of each method while Holdfast holds the key, and the key's fate. Except for acquires,
+# the object held the lock until its key was deleted.
 WRONG = "ResponseError WRONGTYPE"
 THEIRS = {
     "redis-py": {
@@ -103,28 +103,28 @@ OURS_IN_JAVA = {
 
 
 class Wrong(Exception):
-    """What must not be."""
+    """A broken promise."""
 
 
 class Process:
-    """One of either."""
+    """A process of the library, or of Holdfast."""
 
     def __init__(self, kind: str, command: list[str]) -> None:
-        """Start it."""
+        """Start the process."""
         self.kind = kind
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
     def tell(self, *words: object) -> None:
-        """Have it do something."""
+        """Send it a command."""
         try:
             print(*words, file=self.process.stdin, flush=True)
         except BrokenPipeError:
             self.line()
 
     def line(self) -> str:
-        """What it answers."""
+        """Return its answer."""
         line = self.process.stdout.readline()
         if not line:
             status = self.process.wait()
@@ -132,7 +132,7 @@ class Process:
         return line.rstrip("\n")
 
     def lines(self) -> dict[str, tuple[str, ...]]:
-        """What it answers of each method."""
+        """Return its answers, for each method."""
         answers = {}
         while line := self.line():
             name, *answer = line.split("\t")
@@ -141,7 +141,7 @@ class Process:
 
 
 def commands(arguments: argparse.Namespace, where: list[str]) -> dict[str, list[str]]:
-    """How to start a process of each kind; "java" is Holdfast too."""
+    """Return how to start a process of each kind; "java" is Holdfast, too."""
     target = ROOT / "java" / "target"
     jar = arguments.jar or next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
     if jar is None:
@@ -169,12 +169,12 @@ def contend(
     store: redis.Redis,
     arguments: argparse.Namespace,
 ) -> str:
-    """Have them take turns on one key."""
+    """Let all processes take turns on one key."""
     kind = theirs[0].kind
     key = f"lock:{kind}"
     wake = WAKE[kind] % key if kind in WAKE and not arguments.quiet else ""
     turns, longest, refused = [0] * 2 * EACH, [0.0] * 2 * EACH, 0
-    for _ in range(ROUNDS):  # a program that only polls may meet others' turns for long
+    for _ in range(ROUNDS):  # a program that only polls may miss its chance for long
         until = time.time() + arguments.seconds
         for process in ours:
             process.tell("contend", key, until, arguments.pause, wake)
@@ -199,14 +199,14 @@ def contend(
 
 
 def compare(kind: str, said: dict, wanted: dict) -> None:
-    """See that the table is true."""
+    """Check that the table is true."""
     for name in {**said, **wanted}:
         if said.get(name) != wanted.get(name):
             raise Wrong(f"{kind}: {name} is {said.get(name)}, and not {wanted.get(name)}")
 
 
 def ask(theirs: Process) -> None:
-    """See that the methods answer what docs/migrating.md says."""
+    """Check that the methods answer as docs/migrating.md states."""
     kind = theirs.kind
     theirs.tell("theirs", f"lock:{kind}:methods")
     compare(kind, theirs.lines(), THEIRS[kind])
@@ -216,7 +216,7 @@ def ask(theirs: Process) -> None:
 
 
 def heal(url: str, keys: redis.Redis) -> None:
-    """See that a lock without a TTL, whose holder died, stands until a waiter may end it."""
+    """Check that a lock without a TTL, whose holder died, stands until a waiter may end it."""
     abandoned = {
         "redis-py": lambda key: keys.lock(key).acquire(),
         "python-redis-lock": lambda key: redis_lock.Lock(keys, key.removeprefix("lock:")).acquire(),

@@ -22,7 +22,7 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
-/** One command that answers a number, or "OK", or a number as text. */
+/** Send a command that returns a number, "OK", or a number as text. */
 static int64_t ask(redisContext *redis, const char *format, ...) {
     va_list arguments;
     redisReply *reply;

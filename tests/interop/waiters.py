@@ -1,6 +1,6 @@
-"""The waiters in Python of mixed.py, which starts this program and says what they do.
+"""The Python waiters of mixed.py, which starts this program and describes them.
 
-Threads and tasks, of one client.
+Threads and tasks of one client.
 """
 
 from __future__ import annotations

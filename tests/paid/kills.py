@@ -1,14 +1,15 @@
 """examples/identity_check, killed at every step of its paid call: the vendor is never called twice.
 
-Processes in each language ask for the same call at once, at most once. What they send to Redis and
-to the vendor, and the answers, pass through this program, which counts them: each is a step. At a
-step of its own each process is killed with SIGKILL, before that request or answer has passed, or
-after it; the next round kills it one step later, until it lives to the end of the call, and so on
-from the first step. No time decides, but for the order in which the processes run.
+Processes in each language ask for the same call at once, to be made at most once. Their requests to
+Redis and to the vendor, and the answers, pass through this program, which counts them: each is a
+step. Each process is killed with SIGKILL at a step of its own, before or after that request or
+answer has passed; the next round kills it one step later, until it survives the end of the call,
+and then begins again at the first step. Time decides nothing, except the order in which the
+processes run.
 
 After each round a process that is never killed asks, too, and the vendor's own log is read: the
-vendor was called once at most; and each process that lived was told the vendor's answer, an error
-that it gave, or that the outcome is unknown.
+vendor was called at most once; and each surviving process was told the vendor's answer, an error
+of the vendor, or that the outcome is unknown.
 
     tests/paid/kills.py --build-dir build/dev [--java java] [--kills 1000 | --seconds 30]
 """
@@ -47,17 +48,17 @@ IDENTITY = {f"IDENTITY_{field.upper()}": value for field, value in run.IDENTITY.
 
 
 class Fuse:
-    """Counts what passes of one process in one round, and kills it at a step."""
+    """Counts a process's requests and answers in one round, and kills the process at a step."""
 
     def __init__(self, at: int, passes: bool) -> None:
         self.at, self.passes = at, passes
         self.count = 0
-        self.began = threading.Event()  # something has passed
-        self.killed: str | None = None  # at which kind of step
+        self.began = threading.Event()  # a first request has passed
+        self.killed: str | None = None  # the kind of step at which it was
         self._guard = threading.Lock()
 
     def burn(self, step: str, process: subprocess.Popen[str]) -> bool:
-        """Return whether what comes at this step passes."""
+        """Return whether the request or answer of this step passes."""
         with self._guard:
             if self.killed:
                 return self.passes
@@ -70,14 +71,14 @@ class Fuse:
             return not self.killed or self.passes
 
     def defuse(self) -> str | None:
-        """Kill no more; at which kind of step it has killed."""
+        """Stop killing; return the kind of step at which the process was killed."""
         with self._guard:
             self.at = 0
             return self.killed
 
 
 class Asker:
-    """A process that asks, and what passes between it and the others."""
+    """A process that asks, and the relay between it and the others."""
 
     def __init__(self, test: Test, language: str, command: list[str]) -> None:
         self.test, self.language, self.command = test, language, command
@@ -111,7 +112,7 @@ class Asker:
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            with contextlib.suppress(json.JSONDecodeError):  # it was killed as it wrote
+            with contextlib.suppress(json.JSONDecodeError):  # it was killed while it wrote
                 self.test.said.put((self, process, json.loads(line)))
         process.wait()
         self.test.said.put((self, process, None))
@@ -125,7 +126,8 @@ class Asker:
         return self.fuse is None or self.fuse.burn(step, self.process)
 
     def drain(self) -> None:
-        """Wait until the server has done all that the killed process had sent, and that passed."""
+        """Wait until the server has carried out all that the killed process sent and that
+        passed."""
         with self.changed:
             assert self.changed.wait_for(lambda: self.open == 0, PATIENCE), "a connection stays"
 
@@ -151,7 +153,7 @@ class Asker:
                         b.sendall(data)
         with contextlib.suppress(OSError):
             b.shutdown(socket.SHUT_WR)
-        if step == "an answer":  # the server has read all, and closed
+        if step == "an answer":  # the server has read everything, and has closed
             with self.changed:
                 self.open -= 1
                 self.changed.notify_all()
@@ -160,7 +162,7 @@ class Asker:
 
 
 class VendorsDoor(http.server.ThreadingHTTPServer):
-    """Where one process reaches the vendor, whose log all doors share."""
+    """The address at which one process reaches the vendor; all doors share the vendor's log."""
 
     daemon_threads = True
 
@@ -170,7 +172,7 @@ class VendorsDoor(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
-        """Whoever asked was killed."""
+        """Ignore it: the asking process was killed."""
 
 
 class VendorsRequest(http.server.BaseHTTPRequestHandler):
@@ -193,11 +195,11 @@ class VendorsRequest(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Test:
-    """The rounds, and their judge."""
+    """The rounds, and the check of their results."""
 
     def __init__(self, url: str, commands: dict[str, list[str]]) -> None:
         self.port = urllib.parse.urlsplit(url).port
@@ -211,7 +213,7 @@ class Test:
         self.outcomes: Counter[str] = Counter()
         self.askers = [Asker(self, language, each) for language, each in commands.items()]
         self.witness = Asker(self, "c", commands["c"])
-        # At which step a process dies next, by its place in the order in which they ask.
+        # The step at which a process dies next, by its place in the order in which they ask.
         self.next = {
             (each.language, place): (1, False)
             for each in self.askers
@@ -249,14 +251,15 @@ class Test:
                 waited.discard(process)
 
     def end_holds_of(self, dead: Asker, name: str) -> None:
-        """As if the lease of the killed process were over; a test does not wait for that."""
+        """End its holds, as if the lease of the killed process had ended; the test does not wait
+        for that."""
         lock = self.client.lock(name)
         for holder in lock.inspect().holders:
             if holder.origin and holder.origin.pid == dead.process.pid:
                 lock.force_release(holder.fence)
 
     def ask_all(self, name: str, order: list[Asker]) -> dict[str, Any]:
-        """Have all ask; what those said that lived."""
+        """Let all processes ask; return the answers of those that survived."""
         for place, each in enumerate(order):
             each.fuse = Fuse(*self.next[each.language, place])
         order[0].ask(name)
@@ -271,7 +274,7 @@ class Test:
                 asker, process, said = self.said.get(timeout=0.02 if dead else PATIENCE)
             except queue.Empty:
                 assert dead, f"no word of {[each.language for each in open_.values()]}"
-                for each in dead:  # one that was killed while it waited may have been next
+                for each in dead:  # a process that was killed while it waited may have been next
                     self.end_holds_of(each, name)
                 continue
             if process not in open_:
@@ -303,9 +306,9 @@ class Test:
                 self.kills[each.language] += 1
                 self.steps[killed] += 1
                 self.next[each.language, place] = (at + 1, fuse.passes)
-            else:  # it has no such step: from the beginning, the other way
+            else:  # there is no such step: begin again, the other way
                 self.next[each.language, place] = (1, not fuse.passes)
-        for each in died:  # also what it said as it died
+        for each in died:  # also what they sent last
             each.drain()
             self.end_holds_of(each, name)
             each.start()
@@ -338,7 +341,7 @@ class Test:
 
 
 def compiled(java: list[str], folder: str) -> list[str]:
-    """The command that runs Asker.java, compiled: each start of a killed one compiles no more."""
+    """Return the command that runs Asker.java, compiled once for all starts."""
     *before, jar, source = java
     javac = Path(shutil.which(java[0]) or java[0]).resolve().with_name("javac")
     subprocess.run([javac, "-cp", jar, "-d", folder, source], check=True)

@@ -1,8 +1,7 @@
-/* Preloaded into a server: its clock is what the file that HOLDFAST_TEST_CLOCK names says
- * just now, three 64-bit numbers: the seconds from the system's clock; if not zero, the time in
- * microseconds instead, which goes on with each look at the clock and by nothing else; and by
- * how many microseconds, if not by one. (libfaketime does not go with the jemalloc that Redis
- * uses.) */
+/* Preloaded into a server: its clock follows the file that HOLDFAST_TEST_CLOCK names, which has
+ * three 64-bit numbers: the seconds from the system's clock; if not zero, the time in microseconds
+ * instead, which goes on only with each reading of the clock; and by how many microseconds, if not
+ * by one. (libfaketime does not work with the jemalloc of Redis.) */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -25,8 +25,9 @@ from memory import BEHAVIOURS, Memory
 
 WITH_REDIS = Path(__file__).parents[1] / "with-redis"
 WITH_DATABASES = Path(__file__).parents[1] / "with-databases"
-PATIENT = "?connect_timeout=20"  # for the programs of tests: the machine may stand still
-# A program that says where the servers are, and ends with its input: so also if pytest is killed.
+PATIENT = "?connect_timeout=20"  # for the tests' programs: the machine may stand still
+# A program that prints the servers' addresses, and ends with its input: so also when pytest is
+# killed.
 SERVER = """
 echo $HOLDFAST_TEST_URL
 echo $HOLDFAST_TEST_UNIX_URL
@@ -40,13 +41,13 @@ cat >/dev/null
 
 
 class Server(NamedTuple):
-    """The same server, by its two addresses."""
+    """A server, by its two addresses."""
 
     tcp: str
     unix: str
 
 
-# A shell without job control has what it starts in the background ignore Ctrl-C.
+# A shell without job control lets its background processes ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -92,7 +93,7 @@ def server(memory: Memory | None) -> Iterator[Server]:
 
 
 def patient(server: Server) -> Callable[..., holdfast.Client]:
-    """Give the clients of this server time for a machine that stands still for seconds."""
+    """Give this server's clients time for a machine that stands still for seconds."""
     connect = holdfast.connect
 
     @functools.wraps(connect)
@@ -104,7 +105,7 @@ def patient(server: Server) -> Callable[..., holdfast.Client]:
 
 @contextlib.contextmanager
 def beside(program: Path, script: str) -> Iterator[tuple[str, str]]:
-    """Start servers for the whole run, and give their two addresses."""
+    """Start servers for the whole run; yield their two addresses."""
     started = subprocess.Popen(
         [program, "sh", "-c", script],
         stdin=subprocess.PIPE,
@@ -123,14 +124,14 @@ MASTERS = 3
 
 @pytest.fixture(scope="session")
 def masters() -> Iterator[list[str]]:
-    """The URLs of the masters of a quorum."""
+    """Yield the URLs of the masters of a quorum."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(beside(WITH_REDIS, SERVER))[0] for _ in range(MASTERS)]
 
 
 @pytest.fixture(scope="session")
 def quorum(masters: list[str]) -> str:
-    """The URL of all of them; they have just begun."""
+    """Return the URL of all masters, which have just started."""
     places = ",".join(master.removeprefix("redis://") for master in masters)
     return f"redis+quorum://{places}?quarantine=0&connect_timeout=20"
 
@@ -150,7 +151,7 @@ def databases() -> Iterator[Databases]:
 
 @pytest.fixture
 def raw(server: Server, memory: Memory | None) -> Iterator[redis.Redis]:
-    """Looks at the server without the library."""
+    """Return a client that looks at the server without the library."""
     if memory is not None:
         yield memory.raw
         return
@@ -176,17 +177,17 @@ def lock(client: holdfast.Client, name: str) -> holdfast.Lock:
 
 @pytest.fixture
 def stranger(client: holdfast.Client, name: str) -> holdfast.Lock:
-    """The same lock, for another owner."""
+    """Return the same lock for another owner."""
     return client.lock(name, owner="stranger")
 
 
 def queue(name: str) -> str:
-    """The key of the lock's queue."""
+    """Return the key of the lock's queue."""
     return f"{{{name}}}{name}:hf1:q"
 
 
 def until(true: Callable[[], object], seconds: float = 10) -> None:
-    """Wait until it is true; it must be so in good time."""
+    """Wait until it is true, which must be soon."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "waited too long"
@@ -194,7 +195,7 @@ def until(true: Callable[[], object], seconds: float = 10) -> None:
 
 
 class Thread(threading.Thread):
-    """A thread whose result, or exception, join() hands over."""
+    """A thread whose join() returns its result, or raises its exception."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -219,12 +220,12 @@ class Thread(threading.Thread):
 
 
 def elsewhere(work: Callable[[], object]) -> object:
-    """Do it in another thread, and wait for the end of it."""
+    """Do the work in another thread, and wait for its end."""
     return Thread(work).finish()
 
 
 def held(lock: holdfast.Lock) -> holdfast.Hold:
-    """Acquire it in another thread: where an event loop runs, that is refused."""
+    """Acquire the lock in another thread: on an event loop that is refused."""
     hold = elsewhere(lock.hold)
     assert isinstance(hold, holdfast.Hold)
     return hold

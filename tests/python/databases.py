@@ -1,4 +1,4 @@
-"""The databases that a fence is checked in, each through its driver."""
+"""The databases in which a fence is checked, each through its driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Database(NamedTuple):
-    """A database, and what its driver needs."""
+    """A database, and the arguments of its driver."""
 
     driver: str
     url: str
@@ -56,7 +56,7 @@ class Database(NamedTuple):
 
     @contextlib.contextmanager
     def opened(self, **options: bool) -> Iterator[tuple[Any, Any]]:
-        """Give a connection and a cursor, and close them at the end."""
+        """Yield a connection and a cursor, and close them at the end."""
         connection = self.connect(**options)
         try:
             yield connection, connection.cursor()
@@ -64,7 +64,7 @@ class Database(NamedTuple):
             connection.close()
 
     def do(self, *script: str) -> Any:
-        """Carry out a script in one transaction, and give the first row of its end."""
+        """Run a script in one transaction, and return the first row of its last statement."""
         with self.opened() as (connection, cursor):
             for statement in script:
                 cursor.execute(statement)

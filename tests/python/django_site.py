@@ -1,4 +1,4 @@
-"""The settings of Django, which a process has only once."""
+"""Django's settings, which a process can set only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are no good Redis, which no good Redis can play."""
+"""Servers that behave as no good Redis does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(stream: BinaryIO) -> list[bytes]:
 
 @contextlib.contextmanager
 def server(answer: Answer) -> Iterator[str]:
-    """Answer every command so, and close after an answer of b"" or one that is cut off."""
+    """Answer every command in this way, and close after an answer that is b"" or cut off."""
     ended = threading.Event()
 
     def serve(connection: socket.socket) -> None:
@@ -57,7 +57,7 @@ def bulk(text: bytes) -> bytes:
 
 
 def redis_of_version(version: bytes) -> Answer:
-    """Greet as that Redis does."""
+    """Greet as Redis of that version does."""
 
     def answer(words: list[bytes]) -> bytes:
         if words[0] == b"INFO":

@@ -1,6 +1,6 @@
 """`pytest --memory`: the behaviour tests, with clients in memory in place of a Redis.
 
-A test that needs what only Redis has is skipped when it asks for it.
+A test that needs something that only Redis has is skipped when it asks for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import redis
 import holdfast
 from holdfast.testing import MemoryClient, MemoryServer
 
-# Their files; the others are about the server, the connection or the process.
+# The files of these tests; the other files test the server, the connection or the process.
 BEHAVIOURS = {
     "test_aio.py",
     "test_alarm.py",
@@ -110,7 +110,7 @@ class Raw:
 
 
 class Memory:
-    """The server of a run."""
+    """The memory server of a test run."""
 
     url = "memory:"
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Block(NamedTuple):
-    """An example, and where it is."""
+    """An example, and its place."""
 
     page: str
     line: int
@@ -23,7 +23,7 @@ def pages() -> list[Path]:
 
 
 def blocks(language: str | None = None) -> list[Block]:
-    """Give the examples in this language, or all."""
+    """Return the examples in this language, or all."""
     found = []
     for page in pages():
         text = page.read_text()
@@ -35,7 +35,7 @@ def blocks(language: str | None = None) -> list[Block]:
 
 
 def name_of(block: Block) -> str | None:
-    """Give the file that the example is, if its first line is a comment with the name."""
+    """Return the name of the example's file, if its first line is a comment with it."""
     found = re.match(r"(?:#|//|--) (\S+\.(?:py|java|sql|lua))\n", block.text)
     return found[1] if found else None
 

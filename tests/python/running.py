@@ -1,4 +1,4 @@
-"""Programs that run beside a test, and what a web server among them answers."""
+"""Programs that run beside a test, and the answers of web servers among them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def needs(framework: str) -> pytest.MarkDecorator:
 
 @contextlib.contextmanager
 def programs(folder: Path, **variables: str) -> Iterator[Start]:
-    """Start programs in that folder, which are ended at the end."""
+    """Start programs in that folder; they end with the block."""
     started: list[subprocess.Popen[str]] = []
     variables["PYTHONUNBUFFERED"] = "1"
 
@@ -53,13 +53,14 @@ def programs(folder: Path, **variables: str) -> Iterator[Start]:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """End the program as an operator does; give what it said."""
+    """End the program as an operator does; return its output."""
     process.send_signal(signal.SIGTERM)
     return process.communicate(timeout=40)[0]
 
 
 def free_port() -> int:
-    """Find one that no connection is given, so that it is still free for a start or a restart."""
+    """Find a port that no connection is given, so that it is still free for a start or a
+    restart."""
     while True:
         port = random.randrange(18_000, 20_000)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -67,7 +68,7 @@ def free_port() -> int:
 
 
 class Answer:
-    """What a web server answered."""
+    """The answer of a web server."""
 
     def __init__(self, port: int, method: str, path: str, **headers: str) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -92,6 +93,6 @@ def listens(port: int, process: subprocess.Popen[str]) -> bool:
 
 
 def gunicorn(port: int, *more: str) -> list[str]:
-    """Give the command of a gunicorn with two workers; the application comes after it."""
+    """Return the command of a gunicorn with two workers; the application follows."""
     where = ["--bind", f"127.0.0.1:{port}", "--workers", "2", "--log-level", "warning"]
     return ["-m", "gunicorn", "--no-control-socket", *where, *more]

@@ -31,7 +31,7 @@ Run = Callable[[Coroutine[Any, Any, object]], object]
 
 @pytest.fixture
 def run(request: pytest.FixtureRequest) -> Run:
-    """Run it in a new event loop."""
+    """Run the test in a new event loop."""
     make = getattr(request, "param", asyncio.new_event_loop)
 
     def run(main: Coroutine[Any, Any, object]) -> object:
@@ -45,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return run
 
 
-# Of either kind, where tasks wait, and are cancelled or ended.
+# Each kind of loop, in which tasks wait, and are cancelled or ended.
 either_loop = pytest.mark.parametrize(
     "run", [asyncio.new_event_loop, uvloop.new_event_loop], indirect=True, ids=["asyncio", "uvloop"]
 )
@@ -175,12 +175,12 @@ def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
     async def main() -> None:
         async with lock as hold:
             threads = threading.active_count()
-            raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+            raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
             try:
                 renewals = [task(work) for _ in range(20) for work in (hold.renew(), hold.check())]
                 renewals.append(task(hold.extend(30, replace=True)))
                 for _ in range(100):
-                    await asyncio.sleep(0)  # others run meanwhile
+                    await asyncio.sleep(0)  # other tasks run meanwhile
                 assert not any(renewal.done() for renewal in renewals)
                 assert threading.active_count() <= threads
                 renewals[0].cancel()
@@ -220,7 +220,7 @@ def test_a_try_answers_at_once(
     run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
 ) -> None:
     async def main() -> None:
-        assert await lock.acquire(blocking=False) is True  # the first of this client
+        assert await lock.acquire(blocking=False) is True  # the first acquire of this client
         stranger = client.aio.lock(name, owner="stranger")
         assert await stranger.acquire(blocking=False) is False
         assert await stranger.acquire(timeout=0) is False
@@ -333,7 +333,7 @@ def test_a_generator_that_is_dropped_leaves_its_block(
         )
         for made in (client.aio.lock(name), seats, both):
             async for _ in numbers(made):
-                break  # and asyncio ends it in a task of its own, while this one goes on
+                break  # asyncio closes it in another task, while this task goes on
             await come(lambda: not holds[-1].valid)
             assert made.count() == 0
             assert not made._inside._blocks
@@ -355,7 +355,7 @@ def test_without_reentrance_every_acquire_is_for_itself(
         lock = client.aio.lock(name, reentrant=False)
         assert await lock.acquire() is True
         assert await lock.acquire(timeout=0.05) is False
-        await task(lock.release())  # any task may, as with asyncio.Lock
+        await task(lock.release())  # any task may release it, as with asyncio.Lock
         async with lock:
             assert await lock.acquire(blocking=False) is False
 
@@ -504,7 +504,7 @@ def test_a_cancelled_wait_leaves_nothing_behind(
                 await waiting
             assert waiters(raw, name) == 0
             early = task(lock.acquire())
-            early.cancel()  # before it began
+            early.cancel()  # before it has begun
             with pytest.raises(asyncio.CancelledError):
                 await early
             with pytest.raises((asyncio.TimeoutError, TimeoutError)):
@@ -520,7 +520,8 @@ def test_a_cancelled_wait_leaves_nothing_behind(
 def test_a_cancel_that_races_the_grant_loses_no_lock(
     run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    """Whoever says that it was cancelled holds nothing, and who does not holds the lock."""
+    """A task that reports its cancellation holds nothing, and a task that does not holds the
+    lock."""
     outcomes: list[bool] = []
 
     async def main() -> None:
@@ -547,7 +548,7 @@ def test_a_cancel_that_races_the_grant_loses_no_lock(
             assert waiters(raw, name) == 0
 
     run(main())
-    assert set(outcomes) == {True, False}  # else nothing was tried
+    assert set(outcomes) == {True, False}  # else the race was never tried
     assert not lock._tasks
 
 
@@ -594,7 +595,7 @@ def test_a_cancelled_keep_goes_on_and_is_no_dropped_hold(
 ) -> None:
     async def main() -> None:
         hold = await lock.hold(at_least=60)
-        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
         try:
             ends = task(hold.release() if how == "release" else hold.keep(60))
             await asyncio.sleep(0)
@@ -625,9 +626,9 @@ def test_the_end_of_a_block_does_not_undo_a_cancelled_keep(
         block = cast("contextlib.AbstractAsyncContextManager[holdfast.AsyncHold]", blocks[how])
         try:
             async with block as hold:
-                raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+                raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
                 ends = task(hold.keep(60))
-                for _ in range(3):  # its keeps are started, by tasks of their own
+                for _ in range(3):  # its keeps are started by tasks of their own
                     await asyncio.sleep(0)
                 ends.cancel()
                 await asyncio.wait([ends])
@@ -677,7 +678,7 @@ def test_a_task_whose_lock_another_task_took_goes_on_with_a_walk(
         walk = client.aio.locks(f"{name}:*")
         step = asyncio.ensure_future(anext(walk))
         await asyncio.sleep(0)
-        until(lambda: walk._found)  # the thread of the step has ended, and the loop stands
+        until(lambda: walk._found)  # the thread of the step has ended, and the loop stands still
         found = [await anext(walk), await step, await anext(walk)]
         assert sorted(info.name for info in found) == names
         with pytest.raises(StopAsyncIteration):
@@ -856,7 +857,7 @@ def test_cancel_on_lost_cancels_the_body(
         with pytest.raises(holdfast.LockLost):
             await finding
         assert ended == told == [hold]
-        await asyncio.sleep(0)  # nothing of the cancellation is left
+        await asyncio.sleep(0)  # the cancellation has left nothing
         current = asyncio.current_task()
         if hasattr(current, "cancelling"):
             assert current is not None
@@ -971,7 +972,8 @@ def test_a_client_that_closes_ends_the_waits_of_tasks(
 
 
 class Interrupted:
-    """A core in which a signal handler raises as the end of an acquire or release is handed on."""
+    """A core in which a signal handler raises while the end of an acquire or release is handed
+    on."""
 
     def __init__(self, core: Any, which: str) -> None:
         self._core = core
@@ -1029,7 +1031,7 @@ def test_a_signal_that_meets_the_end_of_an_acquire_ends_the_program(
 
 
 class Meeting:
-    """A core in which a signal's handler raises with each completion that has just been taken."""
+    """A core in which a signal handler raises with each completion that has just been taken."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -1061,7 +1063,7 @@ def test_a_completion_that_a_signal_meets_finds_its_task(
 
 
 class Crossed:
-    """A core whose task is cancelled as it gets its lock."""
+    """A core that cancels the task when its lock is granted."""
 
     def __init__(self, core: Any, won: Callable[[], object]) -> None:
         self._core = core
@@ -1173,7 +1175,7 @@ def test_a_loop_whose_threads_all_wait_still_asks_the_server(
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
         over = threading.Event()
-        waiting = loop.run_in_executor(None, over.wait, 20)  # for what this task holds, say
+        waiting = loop.run_in_executor(None, over.wait, 20)  # for a lock of this task, say
         async with client.aio.lock(name) as hold:
             assert (await client.aio.lock(name).inspect()).fence == hold.fence
             how: Any = {"ttl": 60, "at_most_once": True}

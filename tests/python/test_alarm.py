@@ -28,7 +28,7 @@ def test_the_alarm_names_the_lock_once_and_says_who_holds_it(
         lock, other = client.lock(name), client.lock(f"{name} 2")
         with client.lock(name, owner="vendor"), client.lock(f"{name} 2", owner="them"):
             time_out(lock, 2)
-            time_out(other, 2)  # each lock for itself
+            time_out(other, 2)  # each lock counts by itself
             time_out(lock, 1, 1)  # long enough to queue
             until(lambda: told)
             time_out(lock, 3)  # not again within the hour

@@ -1,4 +1,4 @@
-"""The lock with redis-py's face, beside redis-py's own: the same calls, the same results."""
+"""The lock with redis-py's interface, beside redis-py's own: the same calls, the same results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_constructor_of_positions_means_the_same(raw: Client, name: str, kind:
     assert (lock.redis, lock.name, lock.thread_local) == (raw, name, False)
     other = kind(raw, name)
     assert other.acquire(0.01, False, 1, "token") is True
-    assert lock.acquire() is False  # at once
+    assert lock.acquire() is False  # without waiting
     other.release()
 
 
@@ -92,7 +92,7 @@ def test_a_held_lock_is_not_had(
 
 
 def asked(raw: Client) -> int:
-    """Count the server's commands that can take a lock."""
+    """Return the number of the server's commands that can take a lock."""
     counted = raw.info("commandstats")
     ways = ("set", "eval", "evalsha")
     return sum(counted.get(f"cmdstat_{way}", {"calls": 0})["calls"] for way in ways)
@@ -197,7 +197,7 @@ def test_another_thread_releases_only_without_thread_local(
 
     lock = kind(raw, name, timeout=10)
     lock.acquire()
-    with pytest.raises((redis.exceptions.LockError, AttributeError)):  # redis-py's own slip
+    with pytest.raises((redis.exceptions.LockError, AttributeError)):  # a slip of redis-py
         elsewhere(lock.release)
     lock.release()
 

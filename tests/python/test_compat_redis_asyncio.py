@@ -1,4 +1,5 @@
-"""The lock with redis.asyncio's face, beside redis.asyncio's own: the same calls and results."""
+"""The lock with redis.asyncio's interface, beside redis.asyncio's own: the same calls and
+results."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ async def store(server: Server, **more: Any) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def run(server: Server) -> Callable[[Test], None]:
-    """Run it in an event loop, with a client."""
+    """Run the test in an event loop, with a client."""
 
     def run(test: Test) -> None:
         async def main() -> None:
@@ -206,7 +207,7 @@ def test_a_release_that_is_cancelled_has_released(run: Run, name: str, raw: redi
         lock = compat.Lock(client, name, timeout=30)
         await lock.acquire()
         releasing = asyncio.ensure_future(lock.release())
-        await asyncio.sleep(0)  # it has been sent
+        await asyncio.sleep(0)  # until it is sent
         releasing.cancel()
         await asyncio.gather(releasing, return_exceptions=True)
         async with compat.Lock(client, name, timeout=30, blocking_timeout=5):

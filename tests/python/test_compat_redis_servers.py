@@ -1,4 +1,4 @@
-"""The locks with redis-py's face where redis-py goes by TLS or by Sentinel."""
+"""The locks with redis-py's interface, where redis-py connects by TLS or by Sentinel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import holdfast.compat.redis as compat
 import holdfast.compat.redis_asyncio as compat_asyncio
 from running import free_port
 
-# Which are not typed.
+# redis-py has no types for them.
 sentinels: Any = redis.Sentinel
 asyncio_sentinels: Any = redis.asyncio.Sentinel
 
@@ -36,7 +36,7 @@ def openssl(folder: Path, *words: str) -> None:
 
 
 def certificate(folder: Path, name: str, alternatives: str) -> None:
-    """One that the authority has signed."""
+    """Make a certificate that the authority has signed."""
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     openssl(folder, "req", *new, "-keyout", f"{name}.key", "-out", "csr", "-subj", f"/CN={name}")
     (folder / "extensions").write_text(f"subjectAltName={alternatives}\n")
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     certificate(folder, "user", "DNS:user")
     both = (folder / "user.pem").read_bytes() + (folder / "user.key").read_bytes()
     (folder / "both.pem").write_bytes(both)
-    # As `c_rehash` names it.
+    # Named as `c_rehash` names it.
     hashed = ["openssl", "x509", "-hash", "-noout", "-in", "ca.pem"]
     done = subprocess.run(hashed, cwd=folder, check=True, capture_output=True, text=True)
     (folder / "authorities").mkdir()
@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Started(NamedTuple):
-    """A server that runs."""
+    """A running server."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -107,7 +107,7 @@ def start(folder: Path, *words: str, tls: str = "", sentinel: str = "") -> Start
 
 @pytest.fixture(scope="module")
 def secure(folder: Path) -> Iterator[Started]:
-    """Wants a certificate of the client's."""
+    """Start a server that asks for a client's certificate."""
     started = start(folder, tls="server")
     yield started
     started.stop()
@@ -132,7 +132,7 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
 
 
 def locked_by_both(sync: Any, asynchronous: Any, name: str) -> None:
-    """See that either face locks where redis-py's own commands go."""
+    """Check that both interfaces lock at the server that redis-py's own commands reach."""
     with sync, sync.lock(name, timeout=5, lock_class=compat.Lock):
         assert sync.hlen(name) == 1
 
@@ -185,7 +185,7 @@ def test_what_redis_py_refuses_is_refused(
     secure: Started, misnamed: Started, folder: Path, name: str
 ) -> None:
     for port, more in (
-        (secure.port, {"ssl_ca_certs": None}),  # the system's authorities did not sign it
+        (secure.port, {"ssl_ca_certs": None}),  # the system's authorities have not signed it
         (secure.port, {"ssl_certfile": None, "ssl_keyfile": None}),
         (misnamed.port, {}),
     ):

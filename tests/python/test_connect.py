@@ -38,7 +38,7 @@ def test_a_malformed_url_is_refused(url: str) -> None:
 def test_a_url_must_be_text_without_nul() -> None:
     with pytest.raises(ValueError, match="NUL"):
         holdfast.connect("redis://localhost\0.example.com")
-    with pytest.raises(ValueError, match="percent-encode") as refused:  # as of os.environ
+    with pytest.raises(ValueError, match="percent-encode") as refused:  # as if from os.environ
         holdfast.connect(f"redis://:{SECRET}\udce4@localhost")
     assert SECRET not in "".join(traceback.format_exception(refused.value))
     with pytest.raises(TypeError, match="url must be str"):
@@ -85,7 +85,7 @@ def test_a_socket_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
 
 @pytest.fixture
 def user(raw: redis.Redis) -> Iterator[str]:
-    """A user of the server, whose password is SECRET."""
+    """Make a user of the server, whose password is SECRET."""
     raw.acl_setuser(
         "fred", enabled=True, passwords=[f"+{SECRET}"], categories=["+@all"], keys=["*"]
     )
@@ -150,7 +150,7 @@ def test_a_lost_answer_to_an_acquire_is_neither_yes_nor_no() -> None:
             client.lock("x").acquire(timeout=0.3)
         except holdfast.LockUnknown:
             return True
-        except holdfast.ConnectError:  # the machine stood still before it was sent
+        except holdfast.ConnectError:  # the machine stood still before the request was sent
             return False
         raise AssertionError("yes or no")
 
@@ -200,7 +200,7 @@ def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: st
         with concurrent.futures.ThreadPoolExecutor(50) as pool:
             taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=20), range(50))
             assert all(taken)
-        assert 1 <= named(raw, "till-7") <= 3  # two for requests, one on which grants arrive
+        assert 1 <= named(raw, "till-7") <= 3  # two for requests, one for grants
     with holdfast.connect(f"{server.tcp}?client_name=till-8&keepalive=0"):
         assert named(raw, "till-8") == 1
 
@@ -264,7 +264,7 @@ def test_a_lazy_client_connects_when_it_is_used(name: str) -> None:
 
 # ------------------------------------------- A close that crosses another thread's call
 
-# The server answers the PING only when the client is closed.
+# The server answers the PING only after the client is closed.
 CROSSED = """
 import threading, fake, holdfast
 asked, closed = threading.Event(), threading.Event()

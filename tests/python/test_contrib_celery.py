@@ -169,7 +169,7 @@ def broker(server: Server) -> str:
 def begun(
     server: Server, broker: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Start, subprocess.Popen[str]]]:
-    """A worker with three processes, and what starts more programs beside it."""
+    """Start a worker with three processes; yield a function that starts more programs beside it."""
     folder = tmp_path_factory.mktemp("celery")
     folder.joinpath("tasks.py").write_text(TASKS)
     with programs(folder, HOLDFAST_URL=server.tcp, BROKER_URL=broker) as start:
@@ -210,7 +210,7 @@ Send = Callable[..., Any]
 
 @pytest.fixture
 def send(app: Celery, name: str, worker: subprocess.Popen[str]) -> Send:
-    """Send a task to the worker; get its result from what this answers."""
+    """Return a function that sends a task to the worker, and whose result gives the task's."""
     sent: list[Any] = []
 
     def send(task: str, **more: Any) -> Any:
@@ -223,7 +223,7 @@ def send(app: Celery, name: str, worker: subprocess.Popen[str]) -> Send:
 
 @pytest.fixture
 def wait(client: holdfast.Client, name: str) -> holdfast.Lock:
-    """The lock for which the tasks wait in their work."""
+    """Hold the lock for which the tasks wait in their work."""
     return client.lock(f"wait:{name}")
 
 
@@ -372,13 +372,13 @@ def test_two_beats_fire_once(
     def fired() -> bool:
         for each in (*beats, worker):
             assert each.poll() is None, each.communicate()[0]
-        # Of the worker too, if it retries the one that finds the other running.
+        # Also the worker's, if it retries the task that finds the other one running.
         sent = [int(store.hget("sent", str(each.pid)) or 0) for each in beats]
         return min(sent) >= 2 and int(store.get("done") or 0) >= 4
 
     until(fired, 60)
     assert store.llen("nightly:runs") == 1
-    free(client, "tasks.nightly")  # as if the period were over
+    free(client, "tasks.nightly")  # as if the period had ended
     until(lambda: store.llen("nightly:runs") == 2, 30)
     for beat in beats:
         ended(beat)
@@ -428,7 +428,7 @@ def test_a_call_runs_under_the_lock_and_raises_if_it_is_held(
             work("x")
         assert work("x", times=2) == "x 2"
         with pytest.raises(holdfast.LockTimeout):
-            work.apply(["x"]).get()  # a message that runs here cannot come again
+            work.apply(["x"]).get()  # a message that runs here cannot be delivered again
 
 
 def test_work_that_is_done_once_refuses_other_arguments_and_a_second_run(

@@ -50,7 +50,7 @@ def _settings(server: Server) -> Iterator[None]:
 
 @pytest.fixture
 def held(client: holdfast.Client, name: str) -> Iterator[holdfast.Lock]:
-    """A lock that another owner holds."""
+    """Hold a lock for another owner."""
     lock = client.lock(name, owner="another")
     with lock:
         yield lock
@@ -74,7 +74,7 @@ def _busy(request: HttpRequest, busy: holdfast.LockTimeout) -> HttpResponse:
     return HttpResponse(f"{request.path}: {busy}", status=423)
 
 
-@locked_view("{name}", busy=_busy, timeout=0.5)  # enough to learn who has it
+@locked_view("{name}", busy=_busy, timeout=0.5)  # long enough to learn who holds it
 def busy_function(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse("done")
 
@@ -439,7 +439,7 @@ def test_a_wrong_setting_is_named(wrong: Any, message: str) -> None:
 
 def test_a_right_setting_passes_the_check(capsys: pytest.CaptureFixture[str]) -> None:
     with override_settings(HOLDFAST={"URL": "redis://localhost:1", "LAZY": False}):
-        call_command("check")  # which sends nothing
+        call_command("check")  # it sends nothing
     assert "no issues" in capsys.readouterr().out
 
 
@@ -535,7 +535,7 @@ def test_gunicorn_releases_what_its_workers_hold(
         site = start(*gunicorn(port, "--preload"), "site_")
         until(lambda: listens(port, site), 30)
 
-        # SIGKILL leaves a lock to its lease, and another worker answers.
+        # After SIGKILL a lock ends with its lease, and another worker answers.
         with waits:
             killed = pool.submit(Answer, port, "GET", "/slow")
             until(lambda: waits.inspect().waiters == 1, 20)
@@ -547,7 +547,8 @@ def test_gunicorn_releases_what_its_workers_hold(
             assert slow.locked()
             slow.force_release(slow.inspect().fence)  # as if its lease had ended
 
-        # SIGTERM: a request finishes; what was left behind is free at once, not after 60 s.
+        # After SIGTERM a request finishes; a lock that was left behind is free at once, not after
+        # 60 s.
         assert Answer(port, "GET", "/leaves/left").status == 200
         assert left.locked()
         with waits:

@@ -21,7 +21,7 @@ from django.db import DatabaseError, connections, models, transaction
 import django_site  # noqa: F401
 from holdfast.contrib.django.fields import FenceField
 
-pymysql.version_info = (2, 2, 7, "final", 0)  # Django wants mysqlclient, or what says so
+pymysql.version_info = (2, 2, 7, "final", 0)  # Django requires mysqlclient, by its version
 pymysql.install_as_MySQLdb()
 
 
@@ -48,7 +48,7 @@ class Book(Item):
 
 @pytest.fixture(params=["sqlite3", "postgresql", "mysql"])
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The alias of a database that has one item."""
+    """Return the alias of a database that has one item."""
     alias = request.param
     engine: dict[str, Any] = {"ENGINE": f"django.db.backends.{alias}", "NAME": ":memory:"}
     if alias != "sqlite3":
@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
         host, _, port = address.partition(":")
         engine |= {"NAME": name, "USER": user, "HOST": host, "PORT": port}
     if alias == "mysql":
-        engine["OPTIONS"] = {"isolation_level": "repeatable read"}  # MySQL's own, not Django's
+        engine["OPTIONS"] = {"isolation_level": "repeatable read"}  # MySQL's default, not Django's
     connections.databases[alias] = {**connections.databases["default"], **engine}
     connection = connections[alias]
     with connection.cursor() as cursor:

@@ -256,7 +256,7 @@ def test_a_request_that_lost_its_lock_fails(
     answer = site.get(f"/loses/{name}")
     assert answer.status == 500
     assert "lost while the request ran" in answer.text
-    # With cancel_on_lost it does not wait for its end.
+    # With cancel_on_lost the request does not run to its end.
     with client.lock(name), ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(site.get, f"/waits/{name}")
         until(lambda: client.lock(name).inspect().waiters == 1, 20)
@@ -283,7 +283,7 @@ def test_plain_routes_and_dependencies_that_yield_exclude_each_other(
     fences = [json.loads(each.text) for each in answers]
     assert len({outer for outer, _, _ in fences}) == len({inner for _, inner, _ in fences}) == 10
     assert {count for _, _, count in fences} == {2}
-    until(lambda: not client.lock(name).locked(), 20)  # the last is released after its answer
+    until(lambda: not client.lock(name).locked(), 20)  # the last lock is released after its answer
 
 
 def test_an_error_of_the_route_stays_what_it_is(
@@ -310,7 +310,7 @@ def test_in_a_storm_of_retries_the_client_that_is_still_there_is_served_next(
             dead = post(site, f"/patient/{name}/dead{number}", b"x" * 1000 * number)
             until(lambda: lock.inspect().waiters == 1, 20)
             dead.close()
-            until(lambda: lock.inspect().waiters == 0, 20)  # it has left the queue
+            until(lambda: lock.inspect().waiters == 0, 20)  # the acquire has left the queue
         live = post(site, f"/patient/{name}/live", b"y" * 70_000)
         until(lambda: lock.inspect().waiters == 1, 20)
     answer = live.getresponse()
@@ -333,7 +333,7 @@ def test_the_deadline_of_a_request_is_passed_on(
 def test_a_client_that_hangs_up_as_its_request_gets_the_lock_leaves_it_free(
     client: holdfast.Client, name: str
 ) -> None:
-    """The cancellation may come before, with, or after the grant."""
+    """The cancellation may arrive before, with, or after the grant."""
     outcomes = set()
 
     async def request(hangup: asyncio.Event) -> str:
@@ -344,7 +344,7 @@ def test_a_client_that_hangs_up_as_its_request_gets_the_lock_leaves_it_free(
         try:
             async with Connected(receive), client.aio.lock(name).hold():
                 await asyncio.sleep(0)
-            await asyncio.sleep(0)  # nothing is left of the cancellation
+            await asyncio.sleep(0)  # nothing of the cancellation is left
         except HungUpError:
             return "gone"
         return "served"
@@ -369,7 +369,7 @@ def test_a_client_that_hangs_up_as_its_request_gets_the_lock_leaves_it_free(
 
     asyncio.run(asyncio.wait_for(main(), 50))
     assert "gone" in outcomes
-    until(lambda: not client.lock(name).locked())  # a wait that was cancelled gives back soon
+    until(lambda: not client.lock(name).locked())  # a cancelled wait gives the lock back soon
 
 
 def test_arguments_are_checked() -> None:
@@ -398,7 +398,7 @@ def test_sigterm_releases_what_the_application_holds(
 ) -> None:
     left = client.lock("left")
     assert left.locked()
-    for path in ("other/down", "loses", "field"):  # which it logs
+    for path in ("other/down", "loses", "field"):  # it is logged
         assert site.get(f"/{path}/{name}").status >= 500
     with ThreadPoolExecutor(1) as pool:
         with client.lock(name):

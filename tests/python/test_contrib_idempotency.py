@@ -32,7 +32,7 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Respons
 from fastapi.responses import JSONResponse, StreamingResponse
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Starlette would rather have httpx2
+    warnings.simplefilter("ignore")  # Starlette prefers httpx2
     from fastapi.testclient import TestClient
 
 import django_site  # noqa: F401
@@ -47,7 +47,7 @@ Work = Callable[[], tuple[int, bytes, str]]
 
 
 class Vendor:
-    """The work of the handlers, which each test sets, and how often it was done."""
+    """The work of the handlers, which each test sets, and the number of times that it was done."""
 
     def __init__(self) -> None:
         self.work: Work = lambda: (201, b'{"payment": 1}', "application/json")
@@ -91,7 +91,7 @@ class Told:
 
 
 class Site:
-    """One application, asked with a key, quoted or not."""
+    """An application, with requests that have a key, quoted or not."""
 
     def post(
         self,
@@ -149,7 +149,7 @@ def typed(amount: int) -> dict[str, int]:
 
 
 def reads() -> None:
-    """Nothing that is done once."""
+    """Run a handler that does nothing once."""
 
 
 @pay.post("/streamed", dependencies=[Depends(authenticated)])
@@ -268,7 +268,7 @@ def _uploads(request: HttpRequest) -> HttpResponse:
 
 
 def django_uploads(request: HttpRequest) -> HttpResponse:
-    assert request.POST["a"] == "1"  # as the check of CSRF does: the body is gone then
+    assert request.POST["a"] == "1"  # as the CSRF check does: then the body is gone
     response: HttpResponse = _uploads(request)
     return response
 
@@ -350,7 +350,7 @@ def test_the_answer_is_replayed(site: Site, name: str, client: holdfast.Client) 
     assert (first.status, first.body) == (201, b'{"payment": 1}')
     vendor.work = lambda: (200, b"another", "text/plain")
     site.post(f'"{name}"').replays(first)
-    site.post(name).replays(first)  # the same key, as Stripe's clients send it
+    site.post(name).replays(first)  # the same key, quoted as Stripe's clients do
     assert vendor.calls == 1
     assert vendor.bodies == [b"{}"]
     found = client.once_result(f"{PREFIX}:ann:{name}")
@@ -393,7 +393,7 @@ def test_a_quoted_key_may_have_spaces_quotes_and_braces(site: Site, name: str) -
 
 
 def test_a_key_is_what_the_table_says() -> None:
-    """Those of Spring, too."""
+    """Also those of Spring."""
     table = Path(__file__).parents[1] / "interop" / "idempotency-keys.tsv"
     rows = [row for row in table.read_text().splitlines() if not row.startswith("#")]
     assert len(rows) > 20
@@ -421,7 +421,7 @@ def test_other_methods_need_no_key(site: Site, name: str) -> None:
 def test_keys_of_two_users_do_not_meet(site: Site, name: str) -> None:
     for user in ("ann", "bob", "ann:x"):
         assert site.post(f"{name}:y", user=user).status == 201
-    assert site.post(f"x:{name}:y").status == 201  # not ann:x with the key above
+    assert site.post(f"x:{name}:y").status == 201  # not the user ann:x with the key above
     assert vendor.calls == 4
 
 
@@ -509,7 +509,7 @@ def test_an_answer_that_was_settled_meanwhile_is_sent(
 
 def test_without_the_server_nothing_runs(site: Site, name: str, raw: redis.Redis) -> None:
     key = queue(f"{PREFIX}:ann:{name}").removesuffix("q") + "r"
-    raw.set(key, "no record")  # the server refuses each request for it
+    raw.set(key, "no record")  # the server refuses each request for this key
     try:
         told = site.post(name)
     finally:
@@ -573,7 +573,7 @@ def test_fastapi_shows_the_header() -> None:
         assert "application/problem+json" in shown["responses"]["409"]["content"]
     shown = paths["/typed"]["post"]
     assert [each["name"] for each in shown["parameters"]] == ["amount", "Idempotency-Key"]
-    assert "application/json" in shown["responses"]["422"]["content"]  # of the validation
+    assert "application/json" in shown["responses"]["422"]["content"]  # from the validation
     assert "parameters" not in paths["/reads"]["get"]
 
 
@@ -621,7 +621,7 @@ def test_fastapi_runs_no_request_that_was_cut_off(client: holdfast.Client, name:
     asyncio.run(app(scope, receive, send))
     assert (vendor.calls, sent[0]["status"]) == (0, 499)
     assert client.once_result(f"{PREFIX}:{name}") is None
-    with TestClient(app) as site:  # which comes again, with all of it
+    with TestClient(app) as site:  # sent again, with everything
         again = site.post("/free", headers={"Idempotency-Key": name}, content=b"half of it")
         assert (again.status_code, vendor.calls) == (200, 1)
 
@@ -653,7 +653,7 @@ def test_django_renders_an_answer(django: DjangoSite, name: str) -> None:
 
 
 def test_django_cannot_keep_a_streamed_answer(django: DjangoSite, name: str) -> None:
-    with pytest.raises(AttributeError):  # the answer itself streams
+    with pytest.raises(AttributeError):  # the answer itself is a stream
         django.post(name, path="/streams")
     django.post(name, path="/streams").problem(409, "outcome-unknown")
     assert vendor.calls == 1

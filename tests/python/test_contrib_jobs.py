@@ -88,7 +88,7 @@ def calls(name):
 def workers(
     server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two workers, and the folder of their jobs in this process's path."""
+    """Start two workers; the folder of their jobs is in this process's path."""
     folder = tmp_path_factory.mktemp("rq")
     folder.joinpath("contrib_jobs.py").write_text(JOBS)
     command = ["-m", "rq.cli", "worker", "--with-scheduler", "--url", server.tcp]
@@ -98,7 +98,7 @@ def workers(
 
 @pytest.fixture
 def send(workers: list[subprocess.Popen[str]], raw: redis.Redis, name: str) -> Callable[..., Any]:
-    """Enqueue a job; its outcome comes from what this answers."""
+    """Return a function that enqueues a job, and whose result gives the job's outcome."""
     import rq
 
     for worker in workers:
@@ -112,7 +112,7 @@ def send(workers: list[subprocess.Popen[str]], raw: redis.Redis, name: str) -> C
 
 @pytest.fixture
 def wait(client: holdfast.Client, name: str) -> holdfast.Lock:
-    """The lock for which the jobs wait in their work."""
+    """Hold the lock for which the jobs wait in their work."""
     return client.lock(f"wait:{name}")
 
 

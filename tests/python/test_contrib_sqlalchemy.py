@@ -59,7 +59,7 @@ def engine(place: Database) -> Iterator[Engine]:
         create_table(connection)
         connection.execute(Item.__table__.insert().values(id=7, stock=10))  # type: ignore[attr-defined]
     yield engine
-    Base.metadata.drop_all(engine)  # other tests have an item too
+    Base.metadata.drop_all(engine)  # other tests have an item, too
     engine.dispose()
 
 
@@ -83,7 +83,7 @@ def test_an_object_of_a_late_holder_is_not_written(engine: Engine) -> None:
     with pytest.raises(holdfast.StaleFence, match="41 of 'Item 7' is stale.* 42"):
         sell(engine, 41, 1)
     assert found(engine) == (8, 42)
-    sell(engine, None, 7)  # without a fence of its own it has that of the row
+    sell(engine, None, 7)  # without a fence of its own it gets that of the row
     assert found(engine) == (7, 42)
 
 
@@ -95,7 +95,7 @@ def test_an_object_that_a_later_holder_wrote_since_it_was_read_is_not_written(
         item.fence = 41
         item.stock = 1
         if place.driver == "sqlite3":
-            late.rollback()  # which refuses the other writer while this one reads
+            late.rollback()  # SQLite refuses the other writer while this one reads
             item = late.get(Item, 7)
             late.commit()
             item.fence, item.stock = 41, 1

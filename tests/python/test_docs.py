@@ -39,7 +39,7 @@ client = holdfast.connect("redis://localhost")
 """
 
 
-# What is done with the examples of each language; without a language it is output, not an example.
+# The languages whose examples are checked; a block without a language is output, not an example.
 CHECKED = {"python", "java", "c", "sql", "lua", "sh", "yaml", "ini", "mermaid", ""}
 CHECKED |= {"xml", "properties"}  # by GuideTest of the Spring Boot starter
 CHECKED |= {"kotlin"}  # by the tests of examples/eventloops
@@ -72,7 +72,7 @@ def test_every_example_is_of_a_language_that_is_checked() -> None:
 @pytest.mark.parametrize("block", shown("python"))
 def test_an_example_of_a_document_runs(block: str, server: Server) -> None:
     if "import gevent" in block:
-        pytest.importorskip("gevent")  # which a free-threaded Python has not yet
+        pytest.importorskip("gevent")  # not yet available for a free-threaded Python
     script = block if "holdfast.connect(" in block else SETUP + block
     script = script.replace("redis://localhost", server.tcp)
     script = script.replace("redis.Redis()", f"redis.Redis.from_url({server.tcp!r})")
@@ -83,7 +83,7 @@ def test_an_example_of_a_document_runs(block: str, server: Server) -> None:
 
 @pytest.mark.parametrize("block", shown("c"))
 def test_an_example_in_c_is_part_of_a_program_that_runs(block: str) -> None:
-    # ctest runs those, with the URL as an argument.
+    # ctest runs these, with the URL as an argument.
     def plain(text: str) -> str:
         text = text.replace("argc > 1 ? argv[1] : ", "")
         text = text.replace("int argc, char **argv", "void")
@@ -118,7 +118,7 @@ def test_an_example_in_lua_compares_and_deletes(block: str, raw: redis.Redis) ->
 
 @pytest.mark.parametrize("block", shown("sh"))
 def test_an_example_for_a_shell_is_one(block: str) -> None:
-    # Those of the program `holdfast` also run: tests/cli/test_docs.py.
+    # Examples of the program `holdfast` also run: tests/cli/test_docs.py.
     done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -128,7 +128,7 @@ DEPLOY = [each for each in ROOT.joinpath("examples/deploy").rglob("*") if each.i
 
 @pytest.mark.parametrize("block", shown("yaml") + shown("ini"))
 def test_a_manifest_or_a_unit_is_a_file(block: str) -> None:
-    # Which is read by its own tool, and run: tests/cli/test_deploy.py.
+    # Their own tools read and run them: tests/cli/test_deploy.py.
     assert block in [each.read_text() for each in DEPLOY]
 
 
@@ -143,7 +143,7 @@ def test_a_url_of_those_files_is_one() -> None:
 
 
 def examples(text: str | None) -> Iterator[CodeType]:
-    """Give the paragraphs that are Python."""
+    """Return the paragraphs that are Python."""
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text or "")):
         source = textwrap.dedent(paragraph)
         try:

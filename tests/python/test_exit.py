@@ -13,7 +13,7 @@ import redis
 
 from conftest import PATIENT, Server
 
-# Holds that no code would renew or release for a minute.
+# Holds that no code renews or releases within a minute.
 SETUP = """
 import sys, holdfast
 url, name = sys.argv[1:3]

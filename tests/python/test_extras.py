@@ -81,7 +81,7 @@ def test_a_lost_hold_is_a_span_with_an_error(
 
 
 class Fails(SpanProcessor):
-    """A processor that fails at the start or the end of each span of that name."""
+    """A processor that fails at the start or the end of each span with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -197,7 +197,7 @@ def test_prometheus_reads_what_clients_count(
         assert (value("held"), value("waiting"), value("acquired_total")) == (1, 0, 1)
         assert value("refused_total", cause="busy") == 1
         assert value("refused_total", cause="timeout") == 0
-        assert value("held", r"\\\xff") == 1  # the name's backslash, and its byte
+        assert value("held", r"\\\xff") == 1  # the backslash of the name, and its byte
     assert (value("held"), value("released_total")) == (0, 1)
     assert value("lost_total", cause="gone") == 0
     assert value("failed_total", cause="unreachable") == 0

@@ -1,4 +1,4 @@
-"""Gates: at most a number of passes in a number of seconds, whenever these begin."""
+"""Gates: at most a number of passes in any period of that length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/guides/gevent.md says."""
+"""The statements of docs/guides/gevent.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from conftest import PATIENT, Server
 
-pytest.importorskip("gevent")  # which a free-threaded Python has not yet
+pytest.importorskip("gevent")  # not yet available for a free-threaded Python
 
 SETUP = """
 import gevent.monkey

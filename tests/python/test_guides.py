@@ -1,4 +1,4 @@
-"""The programs of docs/guides, run with the frameworks that they are for."""
+"""The programs of docs/guides, run with their frameworks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 def check_paid(port: int, client: holdfast.Client) -> None:
-    """See that a payment of a guide is made once, for the key of a shop."""
+    """Check that a guide's payment is made once for the key of a shop."""
     headers = {"X_Shop": "7", "Idempotency_Key": '"k1"'}
     try:
         first, second = (Answer(port, "POST", "/pay/7", **headers) for _ in range(2))
@@ -321,7 +321,7 @@ def test_fastapi(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_pa
     with client.lock("report:7"):
         busy = Answer(port, "POST", "/items/7/reports")
         assert (busy.status, busy.retry_after) == (409, "1")
-    assert Answer(port, "POST", "/items/7/reports").text > first.text  # the fence is its end
+    assert Answer(port, "POST", "/items/7/reports").text > first.text  # the fence is at its end
 
     port_of_payments = free_port()
     command = ["-m", "uvicorn", "payments:app", "--log-level", "warning"]
@@ -369,7 +369,7 @@ def nightly() -> None:
 
 
 def work_in(file: Path) -> None:
-    """Give the program of a guide work to do."""
+    """Let the program of a guide have work to do."""
     change(file, "\ndef write(report: int, fence: int) -> None: ...  # the work\n", WORK)
     change(file, "\ndef nightly() -> None: ...  # the work\n", NIGHTLY)
 
@@ -382,7 +382,7 @@ def done(process: subprocess.Popen[str]) -> str:
 
 
 def check_written(worker: subprocess.Popen[str], raw: redis.Redis) -> None:
-    """Wait until four jobs have run, and see that they ran one after the other."""
+    """Wait until four jobs have run, and check that they ran one after the other."""
 
     def written() -> list[list[str]]:
         assert worker.poll() is None, worker.communicate()[0]

@@ -1,4 +1,4 @@
-"""What an import needs, and what it brings along."""
+"""The modules that an import needs, and those that it loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""release(wait=False): the caller does not wait for the answer of a release."""
+"""release(wait=False): the caller does not wait for the answer to a release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_form_of_release_may_leave_the_answer(
     until(lambda: not lock.locked())
     plain.acquire()
     plain.release(wait=False)
-    hold = plain.hold()  # after the release, whichever comes first
+    hold = plain.hold()  # it is after the release, in whatever order they arrive
     hold.release(wait=False)
     lock.hold().release(wait=True)
     assert not lock.locked()
@@ -102,7 +102,7 @@ def test_no_two_callers_release_the_same_hold(
 
     def crossed(given: holdfast.Lock, handle: Any, wait: bool | None) -> None:
         monkeypatch.undo()
-        elsewhere(lock.release)  # between the look for the newest hold and its release
+        elsewhere(lock.release)  # between the search for the newest hold and its release
         give_up(given, handle, wait)
 
     for _ in range(3):
@@ -188,7 +188,7 @@ def test_a_close_waits_until_that_is_logged(
     try:
         hold.release()
         client._notices_here().listen()
-        assert begun.wait(20)  # the client's thread logs it
+        assert begun.wait(20)  # the client's thread is logging it
         client.close()
         assert told.is_set()
     finally:
@@ -221,7 +221,7 @@ def test_a_release_that_does_not_wait_takes_no_round_trip(
 ) -> None:
     with holdfast.connect(server.tcp, command_timeout=20) as client:
         hold = client.lock(name).hold()
-        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
         try:
             hold.release(wait=False)
             closing = Thread(client.close)
@@ -243,7 +243,7 @@ def test_no_release_of_several_locks_by_a_task_takes_a_round_trip(
         await locks.acquire()
         try:
             async with locks:
-                raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+                raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
             await locks.release()
             await holds.release()
         finally:
@@ -263,7 +263,7 @@ def test_a_close_waits_for_as_long_as_an_answer_may_take(
     monkeypatch.setattr(_notices, "_ANSWERS", 0.01)
     with holdfast.connect(server.tcp, connect_timeout=20, command_timeout=20) as client:
         hold = client.lock(name).hold()
-        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
         try:
             hold.release(wait=False)
             finishing = Thread(client._finish)

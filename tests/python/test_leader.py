@@ -90,7 +90,7 @@ def test_one_elected_after_a_wait_has_its_whole_lease(
         assert second._hold is not None
         left.append(second._hold.remaining or 0.0)
 
-    # Without a lease: the default, which is ten seconds.
+    # Without a lease the default counts, which is ten seconds.
     second = client.leader(name, elected, margin=lease / 2, lease=... if lease == 10 else lease)
     with client.leader(name, lambda fence: None) as first:
         until(lambda: first.is_leader)
@@ -98,7 +98,7 @@ def test_one_elected_after_a_wait_has_its_whole_lease(
             until(lambda: client.lock(name).inspect().waiters)
             first.resign()
             until(lambda: left)
-            assert left[0] >= lease * 0.6  # which a renewal leaves, and more than any margin
+            assert left[0] >= lease * 0.6  # a renewal leaves that much, more than any margin
             assert second.is_leader
 
 
@@ -348,7 +348,7 @@ def test_an_election_that_crosses_a_close_is_told(server: Server, name: str) -> 
 
     async def won() -> holdfast.AsyncHold:
         hold = await acquire()
-        client._handles = {}  # as close() does, before it waits for the releases
+        client._handles = {}  # as close() does before it waits for the releases
         return hold
 
     leader._acquire = won  # type: ignore[method-assign]
@@ -401,7 +401,7 @@ def test_a_cancelled_leader_releases_when_its_work_has_ended(
         with pytest.raises(RuntimeError, match="runs already"):
             await leader.run()
         await asyncio.sleep(0)
-        for _ in range(3):  # however often
+        for _ in range(3):  # any number of times
             run.cancel()
             await asyncio.wait_for(cleaning.wait(), 20)
         assert client.lock(name).locked()
@@ -466,7 +466,7 @@ def test_processes_that_are_killed_and_paused_are_followed(
 ) -> None:
     processes, log = candidates
 
-    # The last one that was elected: if the machine stands still, there are more elections.
+    # The last one elected: if the machine stands still, there are more elections.
     def leader() -> int:
         return elections(log())[-1][0]
 
@@ -490,7 +490,7 @@ def test_processes_that_are_killed_and_paused_are_followed(
     assert fences == sorted(set(fences))
     next(each for each in processes if each.pid == third).communicate(timeout=60)
     assert [str(third), "resigned"] in log()
-    until(lambda: leader() == second, 60)  # it stands again
+    until(lambda: leader() == second, 60)  # it is elected again
 
 
 def test_a_stop_ends_a_run_whose_task_has_not_begun(client: holdfast.Client, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a lock must do; the same table runs in every language."""
+"""The required behaviours of a lock; the same table runs in every language."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_held_lock_is_busy_at_once(lock: holdfast.Lock, stranger: holdfast.Loc
             stranger.hold(timeout=0)
         assert time.monotonic() - began < 5
         with pytest.raises(holdfast.LockTimeout, match=r"by 'holdfast@.*/[0-9]+ thread [0-9]+'$"):
-            stranger.hold(timeout=1)  # in which it comes to queue
+            stranger.hold(timeout=1)  # long enough to queue
         assert not stranger.owned()
     assert stranger.acquire(blocking=False) is True
     stranger.release()
@@ -306,7 +306,7 @@ def test_renew_gives_the_whole_lease_again(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     with client.lock(name, lease=60) as hold:
-        raw.pexpire(name, 10_000)  # as if most of it were over
+        raw.pexpire(name, 10_000)  # as if most of the lease had passed
         hold.renew()
         assert 50_000 < raw.pttl(name) <= 60_000
         assert hold.remaining is not None

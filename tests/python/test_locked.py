@@ -72,7 +72,7 @@ def test_options_are_those_of_the_lock(
         assert raw.pttl(name) > 50_000
         assert client.lock(name).inspect().owner == "worker"
         if depth:
-            work(depth - 1)  # reentrant
+            work(depth - 1)  # it nests
 
     work(2)
     with pytest.raises(TypeError, match="sleep"):

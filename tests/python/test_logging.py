@@ -1,4 +1,4 @@
-"""What goes to the logger called holdfast."""
+"""The records of the logger called holdfast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewal, its end, and how a holder learns that it holds no more."""
+"""Renewal, its end, and how a holder learns that its hold is lost."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_lock_of_another_library_without_an_end_can_be_healed(
 def test_a_hold_is_lost_when_its_key_is_gone(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    lock = client.lock(name, lease=5, renew=True)  # which finds it
+    lock = client.lock(name, lease=5, renew=True)  # finds the loss
     with pytest.raises(holdfast.LockLost), lock as hold:
         assert not hold.lost.is_set()
         assert hold.lost.cause is None
@@ -276,7 +276,7 @@ def test_a_failing_on_lost_is_logged_and_harms_nobody(
 
 @pytest.fixture
 def failing_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program whose logging raises, as in the outage of the server that it sends its log to."""
+    """Let the program's logging raise, as when the server that gets its log is away."""
 
     def fail(record: logging.LogRecord) -> bool:
         raise OSError("the log's server is away")
@@ -419,7 +419,7 @@ def test_waiting_for_a_loss_ends_though_the_end_of_the_hold_is_cancelled(
     async def main() -> None:
         hold = await client.aio.lock(name, lease=60).hold()
         waiting = asyncio.create_task(hold.lost.wait())
-        raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+        raw.client_pause(50_000, all=False)  # scripts, but not CLIENT UNPAUSE
         try:
             ending = asyncio.create_task(end(hold))
             await asyncio.sleep(0.1)
@@ -436,7 +436,7 @@ def test_waiting_for_a_loss_ends_though_the_end_of_the_hold_is_cancelled(
 def test_a_thread_is_started_for_what_can_be_lost_and_ends_with_the_client(
     server: Server, name: str
 ) -> None:
-    until(lambda: "holdfast-notices" not in threads())  # that of the client before is ending
+    until(lambda: "holdfast-notices" not in threads())  # the earlier client's is ending
     with holdfast.connect(server.tcp) as client:
         with client.lock(name, renew=False) as hold:
             assert not hold.lost.is_set()

@@ -26,7 +26,7 @@ def test_a_note_is_shown_of_holders_and_waiters(client: holdfast.Client, name: s
         until(lambda: plain.inspect().queue)
         assert [(each.note, each.timeout) for each in plain.inspect().queue] == [("refund 18", 30)]
         with pytest.raises(holdfast.LockTimeout, match="noted 'refund 17: ") as busy:
-            plain.hold(1)  # long enough to be in the queue, after whatever pause
+            plain.hold(1)  # long enough to queue, whatever the pause of the machine
         assert [each.note for each in busy.value.holders] == ["refund 17: grüße"]
     other.finish()
     with plain:

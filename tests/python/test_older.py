@@ -1,7 +1,8 @@
-"""A client of the format before weights and stored limits, beside today's.
+"""A client of the format before weights and stored limits, beside one of today.
 
-It is refused, and changes nothing, or is right: docs/protocol.md. Its scripts are kept here as they
-were then, `take` whole, and of `acquire` how it read F and K and joined readers.
+It is refused, and changes nothing, or it is right: docs/protocol.md. Its scripts are kept here as
+they
+were: `take` as a whole, and the parts of `acquire` that read F and K and joined readers.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ return 'joined'
 
 
 class Older:
-    """What a client of that format sends."""
+    """Sends the requests of a client of that format."""
 
     def __init__(self, raw: redis.Redis, name: str) -> None:
         """Begin with a new id."""
@@ -82,23 +83,23 @@ class Older:
         return script([self.key, self._last], [f"h{self._id}", "older", 60000, "0" * 16])
 
     def acquire(self, permits: int) -> object:
-        """Join readers, and return what it took K for."""
+        """Join readers; return the form that it found in K."""
         script = self._raw.register_script(ACQUIRE)
         return script([self.key, self._last, self._ends], [self._id, "older", permits])
 
     def keys(self) -> list[bytes | None]:
-        """Return all that the server has of the lock."""
+        """Return everything that the server stores of the lock."""
         return [self._raw.dump(key) for key in (self.key, self._last, self._ends, self._queue)]
 
 
 @pytest.fixture
 def older(raw: redis.Redis, name: str) -> Older:
-    """Make one."""
+    """Make such a client."""
     return Older(raw, name)
 
 
 def refused(older: Older, ask: Callable[[], object]) -> None:
-    """See that the server refuses it, and that nothing is changed."""
+    """Check that the server refuses the request, and that nothing is changed."""
     before = older.keys()
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         ask()
@@ -136,7 +137,7 @@ def test_a_heavy_hold_is_another_librarys_to_an_older_client(
             assert older.take() == -1
             assert older.acquire(5) == b"foreign"
             assert older.keys() == before
-        assert older.acquire(5) == b"joined"  # all weigh one again
+        assert older.acquire(5) == b"joined"  # all holds weigh 1 again
         assert client.lock(name).inspect().count == 3
         assert not pool.shared(3).acquire(timeout=0)
         assert pool.shared(2).acquire(timeout=0)

@@ -1,4 +1,4 @@
-"""There is one of each client, lock and hold: it is entered once, and not copied."""
+"""Clients, locks and holds exist once: each is entered once, and not copied."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_tasks_enter_a_hold_once_too(client: holdfast.Client, name: str) -> None
         async with again:
             with pytest.raises(RuntimeError, match="entered already"):
                 await again.__aenter__()
-        async with again as hold:  # another hold
+        async with again as hold:  # a hold of its own
             await hold.check()
         assert not await lock.locked()
 

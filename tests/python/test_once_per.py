@@ -1,4 +1,4 @@
-"""A function that one of all callers runs in a period; under schedulers too."""
+"""A function that runs once in a period among all callers; under schedulers, too."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ ROOT = Path(__file__).parents[2]
 OPERATIONS = ROOT / "docs" / "operations"
 RULES = OPERATIONS / "alerts.yml"
 
-# What Prometheus adds to each sample that it scrapes.
+# Prometheus adds these to each sample that it scrapes.
 SCRAPED = {"job", "instance"}
-# What Micrometer has in place of a histogram's buckets; java/.../OperationsTest looks at it.
+# Micrometer has these in place of a histogram's buckets; java/.../OperationsTest checks them.
 MICROMETERS = {"holdfast_wait_histogram", "holdfast_hold_histogram"}
 VARIABLES = {"$__rate_interval": "5m", "$job": ".*", "$instance": ".*", "$lock": ".*"}
 
 
 def promtool(*arguments: str | Path) -> str:
-    """Of Debian's package prometheus, which scripts/test installs."""
+    """Run promtool of Debian's package prometheus, which scripts/test installs."""
     done = subprocess.run(
         ["promtool", *arguments], capture_output=True, text=True, timeout=50, cwd=ROOT
     )
@@ -47,7 +47,7 @@ def queries() -> list[str]:
 
 
 def expressions() -> list[str]:
-    """All of PromQL that the files have."""
+    """Return all PromQL of the files."""
     rules = RULES.read_text()
     one = re.findall(r"^ +expr: (?!\|)(.*)$", rules, re.MULTILINE)
     many = re.findall(r"^ +expr: \|\n((?: {10}.*\n)+)", rules, re.MULTILINE)
@@ -58,7 +58,7 @@ def expressions() -> list[str]:
 
 @pytest.fixture
 def exported(client: holdfast.Client, name: str) -> dict[str, dict[str, set[str]]]:
-    """The labels of each series that the Collector really gives, and their values."""
+    """Return the labels of each series that the Collector really exports, and their values."""
     registry = prometheus_client.CollectorRegistry()
     registry.register(holdfast.prometheus.Collector(main=client))
     client.lock(name, count_name=True).hold().release()
@@ -143,7 +143,8 @@ def test_nothing_of_the_page_is_invented(exported: dict[str, dict[str, set[str]]
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Grafana's SDK needs Python 3.11")
 def test_grafana_knows_every_member_of_the_dashboard() -> None:
-    """Grafana's SDK reads what its schema has: what it does not write again, it does not know."""
+    """Grafana's SDK reads the members of its schema: a member that it does not write again is
+    unknown."""
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.cog.plugins import register_default_plugins
     from grafana_foundation_sdk.models.dashboard import Dashboard

@@ -1,4 +1,4 @@
-"""Without memory for Python objects."""
+"""No memory for Python objects."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_a_completion_is_returned_whatever_allocation_fails(
     core, here = client._core, client._here()
     ready = select.poll()
     ready.register(core.hf_client_fd(here), select.POLLIN)
-    for failing in range(24):  # its value takes some 16 allocations
+    for failing in range(24):  # the value takes some 16 allocations
         core.hf_lock_acquire_start(lock._handle, b"owner", 10000, kept, 1000 + failing)
         assert ready.poll(20000)
         told: list[Any] = [None]
         hooks.set_nomemory(failing, failing + 1)
         try:
             core.hf_client_next(here, told)
-        except MemoryError:  # before it was taken
+        except MemoryError:  # before the lock was taken
             pass
         finally:
             hooks.remove_mem_hooks()
@@ -64,4 +64,4 @@ def test_no_hold_is_left_without_its_object_whatever_allocation_fails(
         for hold in got:
             core.hf_hold_release(hold)
         assert not lock.locked()
-    assert outcomes == {True, False}  # else nothing was tried
+    assert outcomes == {True, False}  # else the race was never tried

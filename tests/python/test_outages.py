@@ -1,4 +1,4 @@
-"""Servers that go away, or refuse: a call says why, and never that others hold the lock."""
+"""Servers that go away, or refuse: a call reports why, and never that others hold the lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "s3cr3t"
 
 
 class Own:
-    """A server of one test, which can go away and come back."""
+    """A server of one test, which can go away and return."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -84,14 +84,14 @@ def by_a_thread(client: holdfast.Client, name: str) -> object:
 
 
 CALLS = [by_a_task, by_a_thread]
-# A request that may have come to the server is neither done nor not done.
+# A request that may have reached the server is neither done nor not done.
 OUTAGE = (holdfast.ConnectError, holdfast.LockUnknown)
 HASTY: dict[str, Any] = {"connect_timeout": 0.5, "command_timeout": 0.5}
 
 
 @contextlib.contextmanager
 def hasty(url: str, **options: Any) -> Iterator[holdfast.Client]:
-    """Give a client that has reached its server, and gives up soon."""
+    """Make a client that has reached its server, and gives up soon."""
 
     def reached() -> bool:
         with contextlib.suppress(*OUTAGE):
@@ -151,7 +151,7 @@ def test_trouble_is_told_before_anything_is_lost(
 
     with hasty(own.url, on_trouble=told.append) as client:
         keep(client, outage)
-    # More than once only if the machine stands still.
+    # More than once only if the machine stood still.
     assert [trouble.kind for trouble in told] == ["at_risk", "over"] * (len(told) // 2)
     risk, over = told[:2]
     assert risk.holds == 1
@@ -226,7 +226,7 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
 
 @pytest.fixture
 def poor(server: Server, raw: redis.Redis) -> Iterator[Callable[[str], str]]:
-    """Make users who lack a command, and give their URLs."""
+    """Make users that lack a command; yield a function that returns their URLs."""
     made = []
 
     def make(missing: str) -> str:
@@ -269,7 +269,7 @@ def test_a_task_is_told_why_a_renewal_was_refused(
     async def main(client: holdfast.Client) -> None:
         hold = await client.aio.lock(name, lease=60).hold()
         raw.acl_setuser("poor-ping", enabled=True, commands=["-pexpireat"])
-        await asyncio.sleep(0.01)  # or there is nothing to be set
+        await asyncio.sleep(0.01)  # else there would be nothing to renew
         for renewal in (hold.renew(), hold.extend(5)):
             with pytest.raises(holdfast.ServerError, match="missing: .*pexpireat"):
                 await renewal
@@ -318,7 +318,7 @@ def test_a_task_is_told_that_the_memory_is_full(own: Own) -> None:
         async def main() -> None:
             await client.aio.lock("y").acquire(timeout=1)
 
-        # A client that waited asks for a place in the queue, which needs memory.
+        # A client that has waited asks for a place in the queue, which needs memory.
         with client.lock("x"):
             assert not asyncio.run(client.aio.lock("x").acquire(timeout=0.05))
         raw.config_set("maxmemory", "1")

@@ -1,4 +1,4 @@
-"""Who is the owner: docs/guarantees.md."""
+"""The owner of a hold: docs/guarantees.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entered(made: Any) -> None:
         pass
 
 
-# Each way to acquire that blocks.
+# Each blocking way to acquire.
 BLOCKING: dict[str, Enter] = {
     "with": lambda client, name: entered(client.lock(name)),
     "acquire": lambda client, name: client.lock(name).acquire(),
@@ -58,10 +58,10 @@ def test_a_blocking_acquire_in_an_event_loop_is_refused(
         assert "asyncio.to_thread" in str(refused.value)
         assert name in str(refused.value)
         assert not client.lock(name).locked()
-        await asyncio.to_thread(BLOCKING[way], client, name)  # but "acquire": its job ends
+        await asyncio.to_thread(BLOCKING[way], client, name)  # except for "acquire": its job ends
 
     if way in ("acquire", "try"):
-        client.lock(name).acquire()  # also for an owner that holds the lock already
+        client.lock(name).acquire()  # also for an owner that already holds the lock
         with pytest.raises(RuntimeError, match="event loop"):
             asyncio.run(asyncio.wait_for(_task(lambda: BLOCKING[way](client, name)), 5))
         client.lock(name).release()
@@ -89,7 +89,7 @@ def test_trio_is_an_event_loop_too(client: holdfast.Client, name: str) -> None:
         assert await trio.to_thread.run_sync(lambda: again.acquire(blocking=False)) is False
 
     trio.run(main)
-    with client.lock(name + "2"):  # and none runs any more
+    with client.lock(name + "2"):  # and no job runs any more
         pass
 
 
@@ -124,7 +124,8 @@ def test_a_leader_in_a_thread_can_be_started_in_an_event_loop(
 
 
 def in_executor(*jobs: Callable[[], object]) -> list[object]:
-    """Run jobs after each other on the one thread of a pool; give what each returned or raised."""
+    """Run jobs one after the other on the one thread of a pool; return what each returned or
+    raised."""
     with ThreadPoolExecutor(1) as pool:
         ends = [pool.submit(job) for job in jobs]
         return [end.exception() or end.result() for end in ends]
@@ -177,7 +178,7 @@ def test_jobs_of_trio_that_run_one_function_exclude_each_other(
         ends.get(timeout=20).unwrap()
 
 
-# How Python 3.14 runs the jobs of a thread.
+# Python 3.14 runs the jobs of a thread in this way.
 NEWER = """
 class WorkerContext:
     def run(self, task):
@@ -221,7 +222,7 @@ def test_a_job_does_not_inherit_what_the_one_before_it_forgot(
 
     def forgets() -> None:
         assert lock.acquire()
-        assert lock.acquire()  # nested, in the same job
+        assert lock.acquire()  # nested in the same job
         assert lock.count() == 2
         lock.release()
         raise KeyError
@@ -232,7 +233,7 @@ def test_a_job_does_not_inherit_what_the_one_before_it_forgot(
     with caplog.at_level(logging.WARNING, "holdfast"):
         failed, came = pool(forgets, comes)
         assert isinstance(failed, KeyError)
-        del failed  # whose frames know the job
+        del failed  # its frames refer to the job
         until(lambda: gc.collect() >= 0 and "ended while it held" in caplog.text)
     assert came[:2] == (False, 0)  # type: ignore[index]
     assert f"ended while it held lock {name!r}" in caplog.text
@@ -355,7 +356,7 @@ def test_a_thread_leaves_its_own_block_beside_that_of_a_job_that_has_ended(
 
 
 def lose(client: holdfast.Client, hold: Any) -> None:
-    """Break a hold, or the only one of several, and let its client find that."""
+    """Break the hold, or the only one of several, and let its client notice it."""
     (hold,) = getattr(hold, "holds", {"": hold}).values()
     client.lock(hold._lock.name).force_release(hold.fence)
     with pytest.raises(holdfast.LockLost):
@@ -396,7 +397,7 @@ def test_a_task_releases_its_own_hold_before_that_of_another(
         with pytest.raises(holdfast.LockLost):
             await lock.release()
         assert await lock.locked()
-        await lock.release()  # the task has none any more
+        await lock.release()  # the task holds nothing any more
         assert not await lock.locked()
 
     asyncio.run(main())

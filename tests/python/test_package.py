@@ -1,4 +1,4 @@
-"""What is in the package."""
+"""The contents of the package."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _parameters(function: object) -> list[str]:
     return list(inspect.signature(function).parameters) if callable(function) else []
 
 
-# The package that PyPI calls holdfast is another project's.
+# The package called holdfast on PyPI belongs to another project.
 def test_no_page_or_message_installs_a_stranger_s_package() -> None:
     root = HEADER.parents[3]
     pages = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("python/**/*.py")]

@@ -1,4 +1,4 @@
-"""once() at most once: no call is made twice, and nothing that was paid for is lost."""
+"""once() at most once: no call is made twice, and no result that was paid for is lost."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ TTL = 60
 
 
 class CardDeclined(Exception):
-    """The vendor's no."""
+    """The vendor's refusal."""
 
 
 class Expired(CardDeclined):
-    """A special one."""
+    """A subclass."""
 
 
 class Coded(CardDeclined):
-    """One that is not made of a message."""
+    """An exception that is not made from a message."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"code {code}")
@@ -53,7 +53,7 @@ def raises(error: BaseException) -> Callable[[], Any]:
     return call
 
 
-# The same tests for a thread and for a task.
+# The same tests for threads and for tasks.
 
 
 class Threads:
@@ -115,7 +115,7 @@ def caller(request: pytest.FixtureRequest, client: holdfast.Client) -> Threads:
 
 
 def lose(caller: Threads, name: str, **how: Any) -> holdfast.OutcomeUnknown:
-    """Let a call fail so that its outcome is unknown; give what the next caller gets."""
+    """Let a call fail so that its outcome is unknown; return what the next caller gets."""
     with pytest.raises(KeyError, match="gone"):
         caller.once(name, raises(KeyError("gone")), **how)
     with pytest.raises(holdfast.OutcomeUnknown) as told:
@@ -158,7 +158,7 @@ def test_calls_are_counted_by_their_outcome(
         client.once_forget(name, force=True)
         return [("finish", 1)]
 
-    unknown = lose(caller, name, args=1)  # begun, unknown, and told so
+    unknown = lose(caller, name, args=1)  # begun, unknown, and reported as unknown
     caller.settle(unknown, "retry")
     with pytest.raises(ConnectionRefusedError):
         caller.once(name, raises(ConnectionRefusedError()), not_called=ConnectionRefusedError)
@@ -406,7 +406,7 @@ def test_other_arguments_are_refused(caller: Threads, name: str) -> None:
     args = {"amount": Decimal(5), "to": "ä"}
     assert caller.once(name, lambda: 1, args=args) == 1
     assert caller.once(name, unwanted, args=dict(reversed(args.items()))) == 1
-    assert caller.once(name, unwanted) == 1  # who says nothing
+    assert caller.once(name, unwanted) == 1  # a caller without arguments
     with pytest.raises(holdfast.FingerprintMismatch, match="with other arguments"):
         caller.once(name, unwanted, args={"amount": 6})
     with pytest.raises(holdfast.FingerprintMismatch):

@@ -45,7 +45,7 @@ def run(script: str, *arguments: str) -> str:
 
 @pytest.fixture
 def alarm() -> Iterator[list[int]]:
-    """SIGUSR1, which is heard and changes nothing."""
+    """Handle SIGUSR1, which changes nothing."""
     heard: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
     yield heard
@@ -53,7 +53,7 @@ def alarm() -> Iterator[list[int]]:
 
 
 class Sender:
-    """Signals the main thread, those numbers of seconds after go(), and after one another."""
+    """Signals the main thread, these numbers of seconds after go(), one after another."""
 
     def __init__(self, number: int, *after: float) -> None:
         self._go = threading.Event()
@@ -105,14 +105,14 @@ def test_who_is_interrupted_does_not_hold(lock: holdfast.Lock) -> None:
         with pytest.raises(KeyboardInterrupt):
             sender.go()
             held = lock.acquire()
-            while True:  # for a signal may come just before a sleep, too
+            while True:  # for a signal may also arrive just before a sleep
                 time.sleep(0.01)
         assert lock.count() == held
         assert lock.locked() == held
         outcomes.add(held)
         if held:
             lock.release()
-    assert outcomes == {True, False}  # else nothing was tried
+    assert outcomes == {True, False}  # else the race was never tried
 
 
 def test_who_is_interrupted_does_not_hold_what_it_enters(lock: holdfast.Lock) -> None:
@@ -177,7 +177,7 @@ def test_a_signal_as_a_block_begins_to_end_leaves_nothing_held(
 
 
 class Limit(Exception):
-    """As Celery's handler raises in a task that takes too long."""
+    """Raised as Celery's handler raises in a task that takes too long."""
 
 
 def interrupting(
@@ -188,10 +188,10 @@ def interrupting(
     returns: bool = True,
     ours: bool = False,
 ) -> Any:
-    """Make a profile function that raises at that call from the one of such a name on.
+    """Make a profile function that raises at the given call, counted from a call with such a name.
 
-    returns  It looks no further than to the return of that call.
-    ours     It counts no calls of asyncio, say.
+    returns  It only counts until that call returns.
+    ours     It counts only calls of holdfast, not of asyncio, say.
     """
     calls: list[Any] = []
 
@@ -213,7 +213,7 @@ def interrupting(
 
 @pytest.fixture
 def ungathered() -> Iterator[None]:
-    """Collect no garbage: callbacks of it would count, and what they raise is unraisable."""
+    """Collect no garbage: its callbacks would count, and what they raise cannot be caught."""
     gc.disable()
     yield
     gc.enable()
@@ -665,7 +665,7 @@ def test_a_close_in_a_forked_child_that_another_thread_crosses_leaves_no_client_
 
 
 def lock_in_child(client: holdfast.Client, name: str, url: str) -> None:
-    """What a child of multiprocessing does, by a client of its parent or one of its own."""
+    """Use a client of the parent, or one of its own, as a child of multiprocessing does."""
     lock = client.lock(name)
     assert not lock.owned()
     assert lock.acquire(timeout=0.05) is False
@@ -695,7 +695,7 @@ def test_multiprocessing_neither_renews_nor_releases_what_the_parent_holds(
     context: Any = multiprocessing.get_context(method)
     lock = client.lock(name)
     with lock as hold:
-        assert hold.lost.wait(0.01) is False  # keeper, thread, descriptor: all there to inherit
+        assert hold.lost.wait(0.01) is False  # keeper, thread, descriptor: all could be inherited
         as_task(client, name)
         works = [(connect_in_child, (name, server.tcp))]
         if method == "fork":
@@ -783,7 +783,7 @@ def test_an_exit_with_everything_under_way_is_quick_and_clean(
 
 
 def client_takes(server: Server, name: str) -> bool:
-    """Those who waited are gone, so it is free when none of them claims it."""
+    """Those that waited are gone, so the lock is free when none of them claims it."""
     with holdfast.connect(server.tcp) as client:
         lock = client.lock(name)
         taken = lock.acquire(timeout=20)

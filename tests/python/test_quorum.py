@@ -79,7 +79,8 @@ def test_trouble_of_a_minority_trouble_of_a_majority_and_a_loss_are_told(
     after = 0
 
     def hear(kind: str, words: str) -> holdfast.Trouble:
-        """Wait for the next one of this kind; a machine that stands still has others told, too."""
+        """Wait for the next report of this kind; on a machine that stands still there are others,
+        too."""
         nonlocal after
 
         def found() -> list[int]:
@@ -132,7 +133,7 @@ def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
             until(functools.partial(is_up, raw))
             raw.delete("hf1:members")
     with holdfast.connect(f"redis+quorum://{places}?quarantine=1") as client:
-        lock = client.lock(name)  # its lease is that of the quarantine
+        lock = client.lock(name)  # its lease is the quarantine
         with pytest.raises(ValueError, match="longer than the quarantine"):
             lock.hold(timeout=5, at_least=2)
         assert not lock.owned()

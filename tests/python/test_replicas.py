@@ -1,4 +1,5 @@
-"""A server without replicas: who asks for one is told that there is none, and holds nothing."""
+"""A server without replicas: an acquire that asks for one learns that there is none, and holds
+nothing."""
 
 from __future__ import annotations
 

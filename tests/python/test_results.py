@@ -25,7 +25,7 @@ def waiting(raw: redis.Redis, name: str) -> int:
 
 
 class Vendor:
-    """What is called, and counts."""
+    """The function that is called, and counts its calls."""
 
     def __init__(self, result: Any = "ok") -> None:
         self.result = result
@@ -91,7 +91,7 @@ def test_a_result_stays_for_its_ttl(client: holdfast.Client, name: str, raw: red
     key = f"{{{name}}}{name}:hf1:r"
     assert client.once(name, lambda: 1, ttl=TTL) == 1
     assert 50_000 < raw.pttl(key) <= 60_000
-    raw.delete(key)  # as when its time is over
+    raw.delete(key)  # as when its time ends
     assert client.once(name, lambda: 2, ttl=TTL) == 2
 
 
@@ -187,7 +187,7 @@ def test_an_error_that_cannot_be_shown_ends_the_turn_too(
 
     for number, call in enumerate((once, in_a_task, begun)):
         each = f"{name}:{number}"
-        with pytest.raises(Unshown) as kept:  # whose traceback keeps the hold alive
+        with pytest.raises(Unshown) as kept:  # its traceback keeps the hold alive
             call(each)
         assert not client.lock(each).locked(), kept
         outcome = client.once_result(each)
@@ -270,7 +270,7 @@ def test_a_result_that_comes_too_late_is_the_caller_s_only(
 
     def slow() -> str:
         assert lost.wait(20)
-        until(lambda: not raw.exists(name))  # the server lets it go a little later
+        until(lambda: not raw.exists(name))  # the server ends it a little later
         return "late"
 
     late = client.once(name, slow, ttl=TTL, lease=0.1, renew=False, on_lost=lambda _: lost.set())

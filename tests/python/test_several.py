@@ -27,7 +27,7 @@ def names(name: str) -> list[str]:
 
 @pytest.fixture
 def other(server: Server) -> Iterator[holdfast.Client]:
-    """Another process, as far as the locks know."""
+    """Another client, which stands for another process."""
     with holdfast.connect(server.tcp) as client:
         yield client
 
@@ -40,7 +40,7 @@ def test_all_are_held_and_each_has_its_fence(client: holdfast.Client, names: lis
     a, b, c = names
     with client.locks_all(c, a, b) as holds:
         assert list(holds.fences) == list(holds.holds) == [c, a, b]
-        assert holds.fences[a] < holds.fences[b] < holds.fences[c]  # the order of the names
+        assert holds.fences[a] < holds.fences[b] < holds.fences[c]  # in the order of the names
         assert holds.fences == {each: client.lock(each).inspect().fence for each in names}
         assert holds.valid
         assert not holds.lost.is_set()
@@ -67,7 +67,7 @@ def test_acquire_and_release_are_those_of_a_lock(client: holdfast.Client, names:
     client.lock(names[1]).release()
     with pytest.raises(holdfast.LockNotOwnedError):
         locks.release()
-    assert client.lock(names[0]).owned()  # nothing was changed
+    assert client.lock(names[0]).owned()  # nothing has changed
     client.lock(names[0]).release()
     client.lock(names[2]).release()
     assert free(client, names)
@@ -190,7 +190,7 @@ def test_leases_shorter_than_the_waits_cost_few_requests(
             client.locks_all(a, b, lease=0.01, renew=False).hold(timeout=3)
         over.set()
 
-    def hold(owner: str) -> None:  # in turn: three of them are before who asks for "b"
+    def hold(owner: str) -> None:  # in turn: three of them are before the one that asks for "b"
         lock = other.lock(b, owner=owner)
         while not over.is_set():
             with lock:

@@ -1,4 +1,4 @@
-"""Shared holds: readers and writers, semaphores, one owner's nesting, and the way down."""
+"""Shared holds: readers and writers, semaphores, nesting of one owner, and the downgrade."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_shared_lock_is_one_object(client: holdfast.Client, name: str) -> No
     assert lock.shared() is shared
     assert shared.shared() is shared
     assert shared.acquire(timeout=1)
-    elsewhere(lock.shared().release)  # which only the lock that acquired it may
+    elsewhere(lock.shared().release)  # only the lock that acquired it may release it
     asynchronous = client.aio.lock(name)
     assert asynchronous.shared() is asynchronous.shared() is asynchronous.shared().shared()
 
@@ -69,7 +69,7 @@ def test_first_come_first_served_over_both_kinds(
 
     def read(who: str) -> None:
         with lock.shared():
-            together.wait(20)  # the two readers are inside at once
+            together.wait(20)  # both readers are inside at once
             served.append(who)
 
     first = lock.shared().hold()
@@ -157,7 +157,7 @@ def test_nobody_passes_a_heavy_acquire(client: holdfast.Client, name: str) -> No
         heavy.start()
         until(lambda: len(pool.inspect().queue) == 1)
         assert [(waiter.weight, waiter.permits) for waiter in pool.inspect().queue] == [(4, 5)]
-        assert not pool.shared().acquire(blocking=False)  # though two are free
+        assert not pool.shared().acquire(blocking=False)  # though two permits are free
         light = threading.Thread(target=take, args=("light", 2))
         light.start()
         until(lambda: len(pool.inspect().queue) == 2)

@@ -1,4 +1,4 @@
-"""holdfast.otel.instrument(): spans and metrics of everything, without a change of the program."""
+"""holdfast.otel.instrument(): spans and metrics of everything, without a change to the program."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_ctrl_c_as_a_span_ends_leaves_nothing_held(
 
     monkeypatch.setattr(Spans, "_end", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        elsewhere(leave)  # where the span stays the current one
+        elsewhere(leave)  # the span stays the current one there
     assert not client.lock(name).locked()
 
 
@@ -294,7 +294,7 @@ def test_a_framework_has_spans(server: Server, name: str, seen: Seen) -> None:
 
     @app.get("/{item}", dependencies=[Locked(f"{name}:{{item}}")])
     async def work(item: str) -> str:
-        return item  # FastAPI's own span is the current one here, where it makes any
+        return item  # FastAPI's own span is current here, if it makes one
 
     sent: list[Any] = []
 

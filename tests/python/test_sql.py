@@ -1,4 +1,4 @@
-"""holdfast.sql, in real databases: what a paused holder writes too late is refused."""
+"""holdfast.sql, in real databases: a write that a paused holder makes too late is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ import pymysql.cursors
 
 @pytest.fixture(params=DRIVERS)
 def shop(request: pytest.FixtureRequest) -> Database:
-    """A database with one item in stock, and no fence."""
+    """Return a database with one item in stock, and no fence."""
     made = database(request.param, request)
     made.do(
         "DROP TABLE IF EXISTS item",
@@ -44,7 +44,7 @@ def shop(request: pytest.FixtureRequest) -> Database:
     )
     with made.opened() as (connection, cursor):
         holdfast.sql.create_table(cursor)
-        holdfast.sql.create_table(cursor)  # again: for two programs that start
+        holdfast.sql.create_table(cursor)  # again, as when two programs start
         connection.commit()
     return made
 
@@ -96,7 +96,7 @@ def test_a_holder_that_was_paused_past_its_lease_cannot_write(
     if guarded:
         assert f"a later holder was there with the fence {hold.fence}" in said
         assert shop.do("SELECT stock FROM item") == (9,)
-    else:  # which is why the fence is checked
+    else:  # for this case the fence is checked
         assert said == "written\n"
         assert shop.do("SELECT stock FROM item") == (1,)
 
@@ -132,7 +132,7 @@ def test_names_that_differ_at_all_are_different(shop: Database) -> None:
 
 
 def waits(shop: Database) -> bool:
-    """Say whether a transaction waits for another."""
+    """Return whether a transaction waits for another."""
     return bool(
         shop.do(
             "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
@@ -146,7 +146,7 @@ SERVERS = pytest.mark.parametrize("shop", ["psycopg", "pymysql"], indirect=True)
 
 
 def met(shop: Database, first: int, second: int, end: str) -> tuple[Thread, int]:
-    """Guard while another transaction has guarded, which then ends; tell what was read."""
+    """Guard while another transaction has guarded, which then ends; return what was read."""
     with shop.opened() as (one, mine), shop.opened() as (_, theirs):
         guard(mine, "stock", first)
         mine.execute("UPDATE item SET stock = 5")
@@ -213,7 +213,7 @@ def isolated(cursor: Any, driver: str, level: str) -> None:
 
 
 def again(error: Exception) -> bool:
-    """Say whether the database asks to run the transaction again."""
+    """Return whether the database asks to run the transaction again."""
     return isinstance(error, AGAIN) or (
         isinstance(error, pymysql.OperationalError) and error.args[0] in (1020, 1205, 1213)
     )
@@ -287,7 +287,8 @@ def test_a_guard_without_a_transaction_is_refused(shop: Database) -> None:
 
 
 def test_drivers_that_no_test_installs_are_asked_too() -> None:
-    """Stand-ins with what mysqlclient and asyncpg, by SQLAlchemy, say of a transaction."""
+    """Stand-ins that report the same of a transaction as mysqlclient, and asyncpg through
+    SQLAlchemy."""
     for autocommit in (
         SimpleNamespace(get_autocommit=lambda: True),
         SimpleNamespace(is_in_transaction=lambda: False),

@@ -1,4 +1,4 @@
-"""What a client counts."""
+"""The counts of a client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conftest import Server, Thread, until
 
 
 def counted(counts: holdfast.Counts) -> dict[str, int]:
-    """What is not 0, flat; and each histogram has as many as it must have."""
+    """Return all counts that are not 0, flat; check that each histogram has the right total."""
     flat = {
         field: getattr(counts, field)
         for field in (
@@ -195,7 +195,7 @@ def test_renewals_are_counted(client: holdfast.Client, name: str) -> None:
 
 def test_a_name_is_counted_apart_if_that_is_asked_for(client: holdfast.Client, name: str) -> None:
     client.lock(name, count_name=True).hold().release()
-    client.lock(name).hold().release()  # this object did not ask
+    client.lock(name).hold().release()  # this object did not ask for it
     strange = b"\xff" + name.encode()
     with client.lock(strange, count_name=True):
         stats = client.stats()
@@ -232,13 +232,13 @@ def test_a_closed_client_counts_no_more(client: holdfast.Client) -> None:
 
 
 class Heap(ctypes.Structure):
-    """What glibc's mallinfo2() tells."""
+    """The fields of glibc's mallinfo2()."""
 
     _fields_ = [(f"member{number}", ctypes.c_size_t) for number in range(10)]
 
 
 def in_use() -> tuple[int, int, int]:
-    """Descriptors, objects of Python, and bytes of the core, of this process."""
+    """Return the descriptors, Python objects, and bytes of the core in use by this process."""
     gc.collect()
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = Heap
@@ -254,13 +254,13 @@ def test_memory_and_descriptors_stay_flat(
         for number in range(count):
             with lock as hold:
                 assert hold.fence > 0
-                stranger.acquire(blocking=False)  # refused
+                stranger.acquire(blocking=False)  # it is refused
                 if number % 50 == 0:
                     with contextlib.suppress(holdfast.LockTimeout):
                         stranger.hold(timeout=0.001)  # a wait that is given up
             client.lock(f"lock {number}").hold().release()
 
-    work(300)  # pools and tables have their size by then
+    work(300)  # pools and tables have their final size then
     descriptors, objects, memory = in_use()
     work(500)
     now = in_use()

@@ -1,4 +1,4 @@
-"""The package's modules: none imports another late, and no imports form a circle."""
+"""The package's modules: no import is late, and no imports form a circle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports(module: str, nodes: list[ast.stmt]) -> Iterator[str]:
-    """Give the modules of the package that these statements import, but for types alone."""
+    """Return the modules of the package that these statements import, except for types alone."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.level > 0:
             above = module.split(".")[: -node.level]

@@ -1,4 +1,4 @@
-"""What a client tells of its servers."""
+"""The report of a client about its servers."""
 
 from __future__ import annotations
 

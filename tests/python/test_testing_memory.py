@@ -1,4 +1,4 @@
-"""Clients in memory: what tests do with them. `pytest --memory` runs the behaviours."""
+"""Clients in memory as tests use them. `pytest --memory` runs the behaviours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.testing import MemoryClient, MemoryServer
 
 @pytest.fixture
 def memory() -> MemoryServer:
-    """A server on which time stands still."""
+    """Return a server on which time stands still."""
     return MemoryServer(stopped_clock=True)
 
 
@@ -39,7 +39,7 @@ def client(memory: MemoryServer) -> Iterator[holdfast.Client]:
 
 @pytest.fixture
 def stranger(memory: MemoryServer) -> Iterator[holdfast.Lock]:
-    """The lock called stock, in another client."""
+    """Return the lock called stock, in another client."""
     with memory.connect() as client:
         yield client.lock("stock", owner="stranger")
 
@@ -413,7 +413,7 @@ def test_a_closed_client_leaves_no_thread_and_no_descriptor() -> None:
 
 
 def test_a_collection_in_the_midst_of_a_call_does_no_harm(client: holdfast.Client) -> None:
-    """A finalizer runs wherever the collector does, also while its thread is inside."""
+    """A finalizer runs wherever the collector does, also while its thread is in a call."""
     threshold = gc.get_threshold()
     gc.set_threshold(1)
     try:
@@ -433,7 +433,7 @@ def test_a_collection_in_the_midst_of_a_call_does_no_harm(client: holdfast.Clien
 
 
 def test_a_mutex_of_python_and_a_lock_in_memory_agree(client: holdfast.Client) -> None:
-    """Many threads, tries, waits, nested and given up: never two inside."""
+    """Many threads, tries, waits, nested and given up: two are never inside."""
     inside: list[Callable[[], None]] = []
 
     def work() -> None:

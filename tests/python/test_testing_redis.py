@@ -88,7 +88,7 @@ def test_without_a_program_the_error_says_what_to_install(
 
 
 def program(folder: Path, script: str) -> None:
-    """Put a redis-server there that does so."""
+    """Put a redis-server there that behaves in this way."""
     file = folder / "redis-server"
     file.write_text("#!/bin/sh\n" + script)
     file.chmod(0o755)

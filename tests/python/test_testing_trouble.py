@@ -1,4 +1,4 @@
-"""holdfast.testing.trouble(): what can happen to the holder of a lock, in memory and on a Redis."""
+"""holdfast.testing.trouble(): what can happen to a lock's holder, in memory and on a Redis."""
 
 from __future__ import annotations
 

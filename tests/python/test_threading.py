@@ -1,4 +1,4 @@
-"""What threading's users are used to."""
+"""The behaviour that users of threading expect."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TIMEOUT += [float("nan"), float("inf"), -float("inf"), threading.TIMEOUT_MAX * 2
 
 
 def outcome(lock: Any, **arguments: Any) -> object:
-    """What acquire() answers or raises; the lock is free afterwards."""
+    """Return what acquire() returns or raises; the lock is free afterwards."""
     try:
         answer = lock.acquire(**arguments)
     except Exception as error:
-        # A TypeError of ours names the argument too.
+        # A TypeError of Holdfast also names the argument.
         return type(error), "" if isinstance(error, TypeError) else str(error)
     lock.release()
     return answer
@@ -126,7 +126,7 @@ def test_no_thread_of_python_is_left_behind(server: Server, name: str) -> None:
     before = others()
     with holdfast.connect(server.tcp) as client, client.lock(name):
         assert others() == before
-    until(lambda: set(threading.enumerate()) <= before)  # that of the client is ending
+    until(lambda: set(threading.enumerate()) <= before)  # the client's thread is ending
 
 
 def test_many_threads_share_a_client(client: holdfast.Client, name: str) -> None:
@@ -144,7 +144,7 @@ def test_many_threads_share_a_client(client: holdfast.Client, name: str) -> None
 
 def test_an_owner_that_is_a_thread_is_never_that_of_a_later_thread(lock: holdfast.Lock) -> None:
     elsewhere(lock.acquire)
-    for _ in range(50):  # the system gives the numbers of threads again
+    for _ in range(50):  # the system uses the numbers of threads again
         assert elsewhere(lambda: lock.acquire(blocking=False)) is False
 
 
@@ -179,14 +179,14 @@ def test_it_works_under_a_condition(lock: holdfast.Lock, raw: redis.Redis, name:
     taken: list[int] = []
 
     def take() -> None:
-        with condition, condition:  # nested: all of it is let go of while it waits
+        with condition, condition:  # nested: all holds are released while it waits
             assert condition.wait_for(lambda: items, timeout=20)
             taken.append(items.pop())
             assert lock.count() == 2
 
     takers = [Thread(take) for _ in range(3)]
     until(lambda: len(condition._waiters) == 3)  # type: ignore[attr-defined]
-    until(lambda: not raw.exists(name))  # the last one to wait lets go of it now
+    until(lambda: not raw.exists(name))  # the last waiter releases it now
     for number in range(3):
         with condition:
             items.append(number)
@@ -216,7 +216,7 @@ def test_a_loss_before_the_wait_comes_out_of_it(
         raw.delete(name)
         with pytest.raises(holdfast.LockLost):
             condition.wait(0.01)
-        assert lock.count() == 1  # it holds it again
+        assert lock.count() == 1  # it holds the lock again
         lock.inspect()
 
 
@@ -237,7 +237,7 @@ def test_a_thread_that_ends_without_release_is_warned_of(
     owner = lock.inspect().owner
     assert owner is not None
     assert repr(owner) in said
-    lock.release(owner=owner)  # as the message says
+    lock.release(owner=owner)  # as the message advises
     assert not lock.locked()
 
 
@@ -338,9 +338,9 @@ def test_a_release_keeps_the_lock_for_at_least(
             hold.release()
         info = stranger.inspect()
         assert info.remaining is not None
-        assert 30 < info.remaining <= 60 - held_for  # the rest of it
+        assert 30 < info.remaining <= 60 - held_for  # the rest of the time
         assert stranger.acquire(blocking=False) is False
-        assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
+        assert lock.acquire(blocking=False) is False  # its owner does not nest in it, either
         stranger.force_release(hold.fence)
 
     with lock.hold(at_least=timedelta(minutes=1)) as hold:
@@ -363,7 +363,7 @@ def test_at_least_is_over_when_it_has_passed(lock: holdfast.Lock, stranger: hold
         time.sleep(0.06)
     assert not stranger.locked()
     with lock.hold(at_least=60) as hold:
-        hold.keep(0)  # which says otherwise
+        hold.keep(0)  # cancels it
     assert not stranger.locked()
 
 
@@ -396,7 +396,7 @@ def test_a_kept_hold_refuses_everybody_and_then_ends_by_itself(
     for call in (hold.release, lambda: hold.keep(60), hold.hand_over):
         with pytest.raises(holdfast.LockNotOwnedError):
             call()
-    assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
+    assert lock.acquire(blocking=False) is False  # its owner does not nest in it, either
     info = stranger.inspect()
     assert info.remaining is not None
     assert 30 < info.remaining <= 60

@@ -1,4 +1,4 @@
-"""Trouble: renewals fail, in memory and by a clock that stands."""
+"""Trouble: renewals fail, in memory and on a clock that stands still."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_at_risk_is_told_and_that_it_is_over(caplog: pytest.LogCaptureFi
         until(lambda: len(told) > 1)
         assert (told[1].kind, told[1].holds, told[1].ends_in) == ("over", 0, None)
         server.stop()
-        server.advance(20)  # all are lost
+        server.advance(20)  # all holds are lost
         server.start()
         assert not any(hold.valid for hold in holds)
         with client.lock("k0", lease=9):

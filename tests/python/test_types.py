@@ -1,4 +1,4 @@
-"""What type checkers say of programs that use the package, as it is installed."""
+"""What type checkers report about programs that use the installed package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mypy")  # which a free-threaded Python has not yet
+pytest.importorskip("mypy")  # not yet available for a free-threaded Python
 
 PROGRAM = Path(__file__).parent / "programs" / "typed.py"
 
@@ -42,7 +42,7 @@ Found = set[tuple[str, int]]  # files and lines
 
 
 def mypy(folder: Path) -> Found:
-    """Give where mypy finds errors, in its strictest."""
+    """Return where mypy finds errors, with its strictest settings."""
     cache = os.environ.get("MYPY_CACHE_DIR", str(folder))
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
     done = subprocess.run(
@@ -58,7 +58,7 @@ def mypy(folder: Path) -> Found:
 
 
 def pyright(folder: Path) -> Found:
-    """Give where pyright finds errors, in its strictest."""
+    """Return where pyright finds errors, with its strictest settings."""
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.10"}
     folder.joinpath("pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
@@ -91,13 +91,13 @@ def test_a_user_s_program_is_clean_and_every_wrong_line_is_found(
 def test_all_that_is_public_has_a_known_type() -> None:
     command = [sys.executable, "-m", "pyright", "--outputjson", "--ignoreexternal"]
     command += ["--verifytypes", "holdfast"]
-    # Here it looks for the package of the first Python in the path.
+    # It looks for the package of the first Python in the path.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     told = json.loads(done.stdout)["typeCompleteness"]
     assert told["exportedSymbolCounts"]["withKnownType"] > 40
-    # Ambiguous to it is what only __init__() gives a type.
+    # It calls attributes ambiguous to which only __init__() gives a type.
     unknown = {
         each["name"]
         for each in told["symbols"]

@@ -13,11 +13,11 @@ static int set_up(void **state) {
 
 #define PASSWORD "hunter2"
 
-/* The connect timeout where an answer comes at once, however slow the machine is; where none
- * comes; and where one comes, but the undo gets none. And what a pause of the machine may add. */
+/* Connect timeouts: for an answer that arrives at once, however slow the machine is; for no answer;
+ * and for an answer whose undo gets none. SLACK: what a pause of the machine may add. */
 enum { PATIENT_MS = 20000, BRIEF_MS = 300, UNDONE_MS = 1000, SLACK_MS = 8000 };
 
-/* Open a client, which must fail in time; the message must not tell the password. */
+/* Open a client, which must fail in time; the message must not contain the password. */
 static void assert_refused_within(int64_t connect_ms, const char *url, hf_status status,
                                   const char *part) {
     hf_client_options options = {.size = sizeof options, .connect_timeout_ms = connect_ms};
@@ -84,7 +84,7 @@ static void test_a_bad_client_option_is_refused(void **state) {
     assert_message("client_name 'two words'");
     options = (hf_client_options){.size = sizeof options, .client_name = "caf\xc3\xa9"};
     assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
-    memset(options.client_name, 'x', sizeof options.client_name); /* no NUL */
+    memset(options.client_name, 'x', sizeof options.client_name); /* without a NUL */
     assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
     assert_message("at most 63");
     options = (hf_client_options){.connect_timeout_ms = 100};
@@ -139,7 +139,7 @@ static void test_a_host_that_does_not_answer_costs_the_connect_timeout(void **st
 
 /* ------------------------------------------------------ Not a Redis server */
 
-/* Wait for a request, or the end. */
+/* Wait for a request or the end of the connection. */
 static bool hear(int fd) {
     char bytes[65536];
     return recv(fd, bytes, sizeof bytes, 0) > 0;
@@ -155,7 +155,7 @@ static void talk_binary(int fd) {
     hear(fd);
     say(fd, "\x16\x03\x01\x00\xff\x00", 6);
 }
-/* As a newer OpenSSL refuses bytes that are not TLS; an older one hangs up without a word. */
+/* Send what a newer OpenSSL sends for bytes that are not TLS; an older one hangs up silently. */
 static void talk_tls_alert(int fd) {
     hear(fd);
     say(fd, "\x15\x03\x01\x00\x02\x02\x46", 7);
@@ -201,14 +201,14 @@ static void talk_of_many_parts(int fd) {
     tell(fd, "*2000000000\r\n");
     hear(fd);
 }
-/* A byte now and then: each of them comes in time, the answer never does. */
+/* Send a byte now and then: each byte arrives in time, the answer never does. */
 static void talk_drop_by_drop(int fd) {
     hear(fd);
     tell(fd, "+");
     while (say(fd, "x", 1))
         sleep_ms(20);
 }
-/* So does a record of TLS, whose parts OpenSSL reads by itself. */
+/* Send a record of TLS in the same way: OpenSSL reads its parts by itself. */
 static void talk_tls_drop_by_drop(int fd) {
     hear(fd);
     say(fd, "\x16\x03\x03\x40\x00", 5);
@@ -221,7 +221,7 @@ static void talk_echo(int fd) {
     while ((length = recv(fd, bytes, sizeof bytes, 0)) > 0)
         say(fd, bytes, (size_t)length);
 }
-/* Answer each request, of which several may come together. */
+/* Answer each request; several may arrive together. */
 static void answer_all(int fd, const char *reply) {
     char bytes[4096];
     ssize_t length;
@@ -334,7 +334,7 @@ static void test_a_redis_that_is_too_old_is_told_which_is_needed(void **state) {
 
 /* ------------------------------------------------- Servers that turn bad later */
 
-/* Logs every client in, and then misbehaves at the first script. */
+/* Log every client in, and misbehave at the first script. */
 static void (*talk_badly)(int fd);
 
 static void talk_well_at_first(void *unused, int fd) {
@@ -404,7 +404,7 @@ typedef struct {
     char folder[64];
 } own_server;
 
-/* A real server with one more option, on a unix socket in a separate folder. */
+/* Start a real server with one more option, on a unix socket in a separate folder. */
 static const char *start_server(own_server *server, const char *option, const char *value,
                                 const char *more) {
     snprintf(server->folder, sizeof server->folder, "%.40s/holdfast.XXXXXX",
@@ -414,7 +414,7 @@ static const char *start_server(own_server *server, const char *option, const ch
     server->pid = fork();
     assert_true(server->pid >= 0);
     if (server->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it never outlives the test */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the server must not outlive the test */
         if (freopen("/dev/null", "w", stdout) != NULL)
             execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", path, "--save",
                    "", "--dir", server->folder, option, value, more, (char *)NULL);
@@ -425,7 +425,7 @@ static const char *start_server(own_server *server, const char *option, const ch
         redisFree(context);
         sleep_ms(1);
         context = redisConnectUnix(path);
-    } while (context == NULL || context->err != 0); /* alarm() ends it */
+    } while (context == NULL || context->err != 0); /* alarm() ends the wait */
     redisFree(context);
     return path;
 }
@@ -450,7 +450,7 @@ static void assert_welcome(const char *url) {
 static void test_a_wrong_password_is_refused_and_never_told(void **state) {
     own_server server;
     (void)state;
-    /* Not as an argument: those are for everybody to see. */
+    /* Not as an argument: every user of the machine can read those. */
     const char *path = start_server(&server, "--databases", "16", NULL);
     redisContext *admin = redisConnectUnix(path);
     freeReplyObject(redisCommand(admin, "CONFIG SET requirepass %s", "right/p@ss word"));
@@ -534,7 +534,7 @@ static void test_a_database_that_the_server_lacks_is_refused(void **state) {
     (void)state;
     assert_refused(text("%s?db=16", unix_url()), HF_ESERVER, "refused SELECT: ERR DB index");
     assert_refused(text("%s/16", tcp_url()), HF_ESERVER, "refused SELECT: ERR DB index");
-    /* And the one that is asked for is used. */
+    /* The database that the URL names is used. */
     hf_client *client = open_at(text("%s/7", tcp_url()));
     hf_lock *lock;
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
@@ -569,7 +569,7 @@ static void test_a_bad_name_or_owner_is_refused(void **state) {
     assert_message("the owner has 0 bytes");
     assert_status(hf_lock_open(client, "x", 1, NULL, 3, NULL, &lock), HF_EINVAL);
     assert_message("the owner has 3 bytes");
-    /* The longest are taken, and work. */
+    /* The longest ones are accepted, and work. */
     assert_status(hf_lock_open(client, bytes, HF_NAME_MAX, bytes, HF_OWNER_MAX, NULL, &lock),
                   HF_OK);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);

@@ -1,11 +1,11 @@
-/* The behaviours on which a user of the C library relies, and which every language shows. */
+/* The behaviours that users of the C library rely on, and that every language shows. */
 #include "../server.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Two programs, as it were. */
+/* They stand for two programs. */
 static hf_client *alice, *bob;
 
 static int set_up(void **state) {
@@ -28,7 +28,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A lock with options; 0 for a default. close_locks() closes it. */
+/* Open a lock with options; 0: the default. close_locks() closes it. */
 static hf_lock *lock_with(hf_client *client, const char *name, const char *owner, int64_t lease_ms,
                           int32_t reentrant) {
     return open_lock(client, name, owner,
@@ -61,7 +61,7 @@ static void assert_busy(hf_lock *lock) {
 
 static void assert_free(hf_lock *lock) { release(acquired(lock)); }
 
-/* The owner of the first holder that a look at the lock finds. */
+/* Check the owner of the first holder that a look at the lock finds. */
 static void assert_first_owner(hf_lock *lock, const void *owner, size_t length) {
     hf_lock_holder holder = {.size = sizeof holder};
     hf_view *view;
@@ -87,7 +87,7 @@ static void *wait_and_release(void *lock) {
     return NULL;
 }
 
-/* One name an order is one key an order, so how long it stays is the user's choice. */
+/* A name for each order is a key for each order, so the user chooses how long it stays. */
 static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) {
     const char *key = "PTTL {stock}stock:hf1:f";
     hf_client_options options = {
@@ -103,7 +103,7 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
         hf_hold *hold = acquired(way == 3 ? shared : brief), *inner;
         assert_in_range(NUMBER(key), 50000, 60000);
         if (way == 1)
-            sleep_ms(5); /* it is not young any more */
+            sleep_ms(5); /* no longer young */
         if (way == 2)
             release(acquired(brief)); /* nested */
         if (way == 4) {
@@ -120,7 +120,7 @@ static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) 
         if (hold != NULL)
             release(hold);
         assert_in_range(NUMBER(key), 50000, 60000);
-        inner = acquired(brief); /* and it grows on */
+        inner = acquired(brief); /* fences still grow */
         release(inner);
     }
     hf_hold *broken = acquired(brief);
@@ -200,8 +200,8 @@ static void test_what_another_keeps_is_timed_out_and_leaves_nothing_behind(void 
     assert_message(text("/%d thread ", (int)getpid()));
     assert_int_equal(inspected(mine).waiters, 0);
     release(hold);
-    /* The last fence; and a dead id, if its time was up before an answer, as a machine that pauses
-     * may have it. */
+    /* The last fence; and a dead id if the time ended before an answer, as a pause of the machine
+     * may cause. */
     assert_in_range(NUMBER("DBSIZE"), 1, 2);
     assert_true(exists("{stock}stock:hf1:f"));
     hf_lock_close(mine);
@@ -301,7 +301,7 @@ static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
     hf_lock_close(theirs);
 }
 
-/* A language's state, as its binding gives it to the client. */
+/* The state of a language, as its binding passes it to the client. */
 typedef struct language {
     int calls, answer; /* atomic */
     pthread_t called_on;
@@ -316,7 +316,7 @@ static int look_for_signals(void *context) {
 
 static int calls_of(language *which) { return __atomic_load_n(&which->calls, __ATOMIC_ACQUIRE); }
 
-/* One is interrupted, the other waits on. */
+/* One client is interrupted, the other goes on waiting. */
 static void test_two_clients_tell_their_interrupts_apart(void **state) {
     language alices = {0}, bobs = {0};
     (void)state;
@@ -337,7 +337,7 @@ static void test_two_clients_tell_their_interrupts_apart(void **state) {
     int calls = calls_of(&bobs), last = calls_of(&alices);
     assert_soon(calls_of(&bobs) > calls + 1);
     assert_false(__atomic_load_n(&two.done, __ATOMIC_ACQUIRE));
-    assert_int_equal(calls_of(&alices), last); /* no waiter is there */
+    assert_int_equal(calls_of(&alices), last); /* it has no waiter */
     release(hold);
     pthread_join(second, NULL);
     assert_int_equal(two.status, HF_OK);
@@ -407,7 +407,7 @@ static void test_release_by_another_owner_changes_nothing(void **state) {
     char *before = snapshot("stock");
     assert_status(hf_lock_release(theirs), HF_ENOTHELD);
     assert_status(hf_lock_release_as(mine, "ben", 3), HF_ENOTHELD);
-    /* The owner permits to nest; to release takes the hold, which another client has not. */
+    /* The owner's name permits nesting; a release needs the hold, which is another client's. */
     assert_status(hf_lock_release_as(theirs, "ann", 3), HF_ENOTHELD);
     assert_string_equal(snapshot("stock"), before);
     assert_int_equal(hf_lock_count_as(mine, NULL, 0), 1);
@@ -424,7 +424,7 @@ static void test_equal_owners_are_one_owner_in_all_clients(void **state) {
     assert_true(hf_hold_fence(outer) == hf_hold_fence(inner));
     assert_int_equal(inspected(mine).count, 2);
     release(outer);
-    assert_status(hf_hold_check(inner), HF_OK); /* it is not ended by the other's release */
+    assert_status(hf_hold_check(inner), HF_OK); /* the release of the other did not end it */
     release(inner);
     assert_false(exists("stock"));
     hf_lock_close(mine);
@@ -488,7 +488,7 @@ static void test_a_default_owner_is_read_and_no_other(void **state) {
     assert_int_equal(parts.pid, 42);
     assert_int_equal(parts.kind, 'a');
     assert_int_equal(parts.serial, 7);
-    /* What a client makes can be read. */
+    /* hf_owner_parse() also reads the owners that a client makes. */
     assert_status(hf_client_open(unix_url(), &options, &client), HF_OK);
     assert_status(hf_client_owner(client, 'o', INT64_C(123456789012), owner, sizeof owner), HF_OK);
     assert_int_equal(hf_owner_parse(owner, strlen(owner), &parts), 1);
@@ -548,7 +548,7 @@ static void test_names_and_owners_are_kept_byte_for_byte(void **state) {
     assert_status(hf_lock_open(alice, name, sizeof name, owner, sizeof owner, NULL, &lock), HF_OK);
     assert_status(hf_lock_open(bob, name, 1, NULL, 0, NULL, &other), HF_OK);
     hf_hold *hold = acquired(lock);
-    assert_free(other); /* 'a' is another name than 'a\0...' */
+    assert_free(other); /* 'a' is a different name from 'a\0...' */
     stored found_there = read_stored(TELL("HGETALL %b", name, sizeof name));
     assert_int_equal(found_there.owner_length, sizeof owner);
     assert_memory_equal(found_there.owner, owner, sizeof owner);
@@ -608,7 +608,7 @@ test_a_lock_that_is_not_reentrant_is_released_by_its_handle_in_any_thread(void *
     hf_lock *same = lock_with(alice, "stock", NULL, 0, HF_OFF);
     ending there = {.lock = lock};
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
-    assert_status(hf_lock_release(same), HF_ENOTHELD); /* another handle has not acquired it */
+    assert_status(hf_lock_release(same), HF_ENOTHELD); /* it was acquired by another handle */
     assert_int_equal(hf_lock_count_as(lock, NULL, 0), 1);
     pthread_join(start(release_there, &there), NULL);
     assert_int_equal(there.status, HF_OK);
@@ -641,7 +641,7 @@ static void test_the_clients_stack_is_shared_by_all_handles_of_a_name(void **sta
     hf_lock *other = lock_with(alice, "other", NULL, 0, 0);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
     assert_status(hf_lock_acquire_as(same, NULL, 0, 0, &keep, &second), HF_OK);
-    hf_hold *own = acquired(lock); /* given out, so not on the stack */
+    hf_hold *own = acquired(lock); /* returned to the caller, so not left with the client */
     assert_int_equal(hf_lock_count_as(lock, NULL, 0), 2);
     assert_int_equal(hf_lock_count_as(same, NULL, 0), 2);
     assert_int_equal(hf_lock_count_as(other, NULL, 0), 0);
@@ -748,7 +748,7 @@ static void test_replace_is_exact_and_shortens_at_once(void **state) {
     assert_status(hf_hold_extend(hold, HF_NEVER, 1), HF_OK);
     assert_int_equal(hf_hold_remaining_ms(hold), HF_NEVER);
     assert_int_equal(NUMBER("PTTL stock"), -1);
-    assert_status(hf_hold_extend(hold, 1000, 0), HF_OK); /* adds nothing to what never ends */
+    assert_status(hf_hold_extend(hold, 1000, 0), HF_OK); /* adds nothing to an endless hold */
     assert_int_equal(NUMBER("PTTL stock"), -1);
     release(hold);
     hf_lock_close(lock);
@@ -810,9 +810,9 @@ static void test_when_a_lease_ends_another_takes_over(void **state) {
     hf_lock *mine = stock_for(alice, 100), *theirs = stock(bob);
     int64_t before = now_ms();
     hf_hold *stale = acquired(mine), *next = acquired(theirs);
-    assert_in_range(now_ms() - before, 50, 2500); /* not only at a re-check */
+    assert_in_range(now_ms() - before, 50, 2500); /* earlier than at a re-check */
     assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
-    /* The loser knew before the server could grant it to another. */
+    /* The loser knew before the server could grant the lock to another client. */
     assert_int_equal(hf_hold_state(stale), HF_STATE_LOST);
     assert_int_equal(hf_hold_remaining_ms(stale), 0);
     assert_int_equal(hf_lock_count_as(mine, NULL, 0), 0);
@@ -863,7 +863,7 @@ static void test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call(void
     hf_lock_close(theirs);
 }
 
-/* By a grant of the same lock to the same client, at once or to one that waits. */
+/* The same lock is granted to the same client, at once or to a waiter. */
 static void test_a_grant_tells_that_an_earlier_hold_is_lost(void **state) {
     hf_lock *ann = lock_with(alice, "stock", "ann", 60000, 0);
     hf_lock *ben = lock_with(alice, "stock", "ben", 60000, 0);
@@ -896,7 +896,7 @@ static void test_a_lost_hold_that_still_stands_on_the_server_is_released(void **
     (void)state;
     hf_lock *mine = lock_with(alice, "stock", "ann", 100, 0), *theirs = stock(bob);
     hf_hold *hold = acquired(mine);
-    /* As if the last renewal had landed after the holder gave up. */
+    /* As if the last renewal had arrived after the holder gave up. */
     assert_int_equal(NUMBER("PEXPIRE stock 60000"), 1);
     redisReply *fields = TELL("HKEYS stock");
     for (size_t i = 0; i < fields->elements; i++)
@@ -1046,7 +1046,7 @@ static void test_inspect_tells_who_holds_the_lock_and_no_hold_id(void **state) {
     release(hold);
     hf_lock_close(mine);
     hf_lock_close(theirs);
-    assert_memory_equal(hf_view_name(view, NULL), "stock", 5); /* nothing else is needed for it */
+    assert_memory_equal(hf_view_name(view, NULL), "stock", 5); /* the name needs no other call */
     hf_view_close(view);
     hf_view_close(NULL);
     assert_int_equal(hf_view_holders(NULL) + hf_view_waiters(NULL), 0);
@@ -1066,7 +1066,7 @@ static void test_inspect_fills_in_what_an_older_program_knows(void **state) {
     assert_status(hf_lock_inspect(lock, 0, &room.info, NULL), HF_OK);
     assert_int_equal(room.info.held, 1);
     assert_memory_equal(&room.info.count, "xxxxxxxx", 8);
-    room.info.size = sizeof room; /* and clears what only a newer one knows */
+    room.info.size = sizeof room; /* and it clears the members that only a newer library knows */
     assert_status(hf_lock_inspect(lock, 0, &room.info, NULL), HF_OK);
     assert_int_equal(room.info.count, 1);
     assert_memory_equal(room.after, "\0\0\0\0\0\0\0\0", 8);
@@ -1089,7 +1089,7 @@ static void test_break_takes_the_lock_from_the_named_fence_only(void **state) {
     assert_status(hf_lock_break(theirs, 1, 2), HF_EINVAL);
     assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK);
     assert_false(exists("stock"));
-    assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK); /* free already */
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK); /* it is already free */
     assert_status(hf_hold_check(hold), HF_ELOST);
     hf_hold *next = acquired(theirs);
     assert_true(hf_hold_fence(next) > hf_hold_fence(hold));
@@ -1192,7 +1192,7 @@ static void *close_last_handle(void *lock) {
     return NULL;
 }
 
-/* It closes descriptors, where a thread could be cancelled, and the rest would stay. */
+/* The close frees descriptors, where a thread could be cancelled, and the rest would leak. */
 static void test_a_thread_that_is_cancelled_frees_the_client_with_its_last_handle(void **state) {
     hf_lock *lock = stock(alice);
     pthread_t thread;
@@ -1212,7 +1212,7 @@ static void test_after_close_every_call_answers_closed(void **state) {
     hf_lock *lock = stock(alice);
     hf_hold *hold = acquired(lock);
     int64_t fence = hf_hold_fence(hold);
-    /* The handle itself is gone with its close: a lock and a hold still stand for it. */
+    /* The close frees the handle itself: a lock and a hold still refer to it. */
     close_client(&alice);
     assert_status(hf_lock_acquire(lock, 0, &none), HF_ECLOSED);
     assert_message("closed");
@@ -1246,7 +1246,7 @@ static void test_a_client_that_closes_cancels_its_waits(void **state) {
     close_client(&bob);
     pthread_join(thread, NULL);
     assert_in_range(now_ms() - before, 0, IN_TIME(1000));
-    /* Closed while it slept, or just before it asked again. */
+    /* The client was closed while the waiter slept, or just before it asked again. */
     assert_true(waiter.status == HF_ECANCELED || waiter.status == HF_ECLOSED);
     assert_null(waiter.hold);
     release(hold);
@@ -1288,7 +1288,7 @@ static void test_a_client_that_is_stopped_gets_no_lock_and_keeps_its_holds(void 
     hf_lock_close(look);
 }
 
-/* Checks in a forked child; answers 0, or the number of the failed check. */
+/* Run checks in a forked child; return 0 or the number of the failed check. */
 static int in_the_child(hf_lock *lock, hf_hold *hold) {
     hf_lock *new_lock;
     hf_hold *none;
@@ -1313,8 +1313,8 @@ static int in_the_child(hf_lock *lock, hf_hold *hold) {
     hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(alice);
-#ifndef __SANITIZE_THREAD__ /* which does not follow the threads of a forked child */
-    /* The child's new client works, as another owner: same thread, other process. */
+#ifndef __SANITIZE_THREAD__ /* it does not follow the threads of a forked child */
+    /* The child's new client works, and is another owner: same thread, other process. */
     hf_client *own;
     if (hf_client_open(unix_url(), NULL, &own) != HF_OK ||
         hf_lock_open(own, "stock", 5, NULL, 0, NULL, &new_lock) != HF_OK)
@@ -1342,7 +1342,7 @@ static void test_a_forked_child_is_refused_and_the_parents_hold_stays(void **sta
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_string_equal(snapshot("stock"), before);
-    assert_status(hf_hold_check(hold), HF_OK); /* over the connection that the child had too */
+    assert_status(hf_hold_check(hold), HF_OK); /* over the connection that the child also had */
     assert_status(hf_lock_release(lock), HF_OK);
     release(hold);
     hf_lock_close(lock);
@@ -1358,7 +1358,7 @@ typedef struct {
     int64_t last_fence; /* the highest this thread has seen */
 } counter;
 
-/* Read and write apart from each other: only the lock keeps others out between. */
+/* Read and write in two steps: only the lock keeps other threads out in between. */
 static void *count_up(void *argument) {
     counter *c = argument;
     redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
@@ -1411,10 +1411,10 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     assert_status(hf_hold_hand_over(hold, token, 10, &length), HF_EINVAL);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
-    assert_status(hf_hold_release(hold), HF_ENOTHELD); /* it is not this client's any more */
+    assert_status(hf_hold_release(hold), HF_ENOTHELD); /* it no longer belongs to this client */
     assert_status(hf_lock_adopt(theirs, token, length, &adopted), HF_OK);
     assert_int_equal(hf_hold_fence(adopted), hf_hold_fence(hold));
-    assert_in_range(hf_hold_remaining_ms(adopted), 50000, 60000); /* renewed first */
+    assert_in_range(hf_hold_remaining_ms(adopted), 50000, 60000); /* adopting renews it first */
     assert_status(hf_lock_acquire_as(mine, "cid", 3, 0, NULL, &none), HF_EBUSY);
     assert_status(hf_hold_release(adopted), HF_OK);
     assert_status(hf_lock_adopt(theirs, token, length, &none), HF_ELOST);
@@ -1430,7 +1430,7 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
                                       "hf1 0123456789abcdef0123456789abcdef x5 ann"};
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_status(hf_lock_adopt(theirs, bad[i], strlen(bad[i]), &none), HF_EINVAL);
-    assert_status(hf_lock_adopt(theirs, token, 53, &none), HF_EINVAL); /* cut off */
+    assert_status(hf_lock_adopt(theirs, token, 53, &none), HF_EINVAL); /* cut short */
     hf_lock *other = open_lock(bob, "prices", NULL, NULL);
     assert_status(hf_lock_adopt(other, token, length, &none), HF_EINVAL);
     assert_string_equal(hf_error_message(),
@@ -1456,7 +1456,7 @@ static void test_a_release_keeps_the_lock_for_as_long_as_was_asked_for(void **st
     assert_in_range(NUMBER("PTTL stock"), 10000, 20000);
     hf_hold_close(hold);
     TELL("DEL stock");
-    for (int64_t ms = 20000; ms >= 0; ms -= 20000) { /* and 0 takes it back */
+    for (int64_t ms = 20000; ms >= 0; ms -= 20000) { /* 0 cancels it */
         assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
         assert_status(hf_hold_keep_at_least(hold, 20000), HF_OK);
         assert_status(hf_hold_keep_at_least(hold, ms), HF_OK);
@@ -1540,7 +1540,7 @@ static void test_a_kept_hold_is_shown_as_kept(void **state) {
         }
         assert_status(hf_lock_break(lock, fence, 0), HF_OK);
     }
-    /* A shared one beside another, which works. */
+    /* Also for a shared hold beside another one. */
     hf_lock *readers = open_lock(alice, "stock", NULL, OPTIONS(.mode = HF_SHARED));
     hf_hold *ann, *ben;
     assert_status(hf_lock_acquire_as(readers, "ann", 3, 0, NULL, &ann), HF_OK);
@@ -1560,7 +1560,7 @@ static void test_a_kept_hold_ends_by_itself(void **state) {
     (void)state;
     hf_lock *mine = stock_for(alice, 60000), *theirs = stock_for(bob, 60000);
     hold = acquired(mine);
-    assert_status(hf_hold_keep(hold, 2000), HF_OK); /* shorter than its lease was */
+    assert_status(hf_hold_keep(hold, 2000), HF_OK); /* shorter than its lease */
     assert_status(hf_lock_acquire(theirs, 10000, &next), HF_OK);
     assert_true(hf_hold_fence(next) > hf_hold_fence(hold));
     hf_hold_close(hold);
@@ -1641,7 +1641,7 @@ static void test_a_whole_lease_may_be_left_with_the_client(void **state) {
     }
 }
 
-/* A mark that stayed would count against its client. */
+/* A mark that stayed would count against the client. */
 static void test_a_grant_is_claimed_before_it_is_kept(void **state) {
     static const char unmarked[] = "--------------------------------";
     (void)state;
@@ -1671,8 +1671,8 @@ static void test_a_grant_is_claimed_before_it_is_kept(void **state) {
     }
 }
 
-/* As after a failover that lost the release: the server still has the hold. Others may have
- * held the lock since, so that its fence must not be used again. */
+/* As after a failover that lost the release: the server still has the hold. Others may have held
+ * the lock since, so its fence must not be used again. */
 static void test_an_owner_does_not_nest_in_what_it_has_released(void **state) {
     (void)state;
     hf_hold *hold, *nested, *next;
@@ -1703,7 +1703,7 @@ static void *wait_as_ben(void *argument) {
     return (void *)(intptr_t)status;
 }
 
-/* -1: there is no waiter. */
+/* Return -1 if there is no waiter. */
 static int64_t first_waited_ms(hf_lock *lock) {
     hf_lock_waiter waiter = {.size = sizeof waiter, .waited_ms = -1};
     hf_view *view;
@@ -1751,7 +1751,7 @@ static void test_an_operator_sees_since_when_and_who_waits(void **state) {
     hf_lock_close(other);
 }
 
-/* The note of the holder, or of the first waiter. */
+/* Check the note of the holder, or of the first waiter. */
 static void assert_note(hf_lock *lock, bool waits, const char *owner, const char *note) {
     hf_lock_holder holder = {.size = sizeof holder};
     hf_lock_waiter waiter = {.size = sizeof waiter};
@@ -1782,7 +1782,7 @@ static void test_a_note_is_shown_beside_the_owner(void **state) {
     hf_hold *hold = acquired(lock), *nested, *none;
     assert_note(other, false, "ann", "refund 17");
 
-    /* In the message of a timeout, and of a waiter in the queue. */
+    /* The note is in the message of a timeout, and with a waiter in the queue. */
     assert_status(hf_lock_acquire_start(other, NULL, 0, 60000, NULL, 1), HF_OK);
     assert_soon(first_waited_ms(lock) >= 0);
     assert_note(lock, true, "ben", "refund 18");
@@ -1800,7 +1800,7 @@ static void test_a_note_is_shown_beside_the_owner(void **state) {
     release(nested);
     release(hold);
 
-    /* The note of a call is in place of the lock's; found again without it. */
+    /* A call's note replaces the lock's; without it the hold is found again. */
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0,
                                      ACQUIRE(NOTED("refund 19"), .flags = HF_ACQUIRE_KEEP), NULL),
                   HF_OK);
@@ -1818,7 +1818,7 @@ static void test_a_note_goes_with_a_hold_that_is_handed_over(void **state) {
     hf_lock *lock = open_lock(alice, "stock", "ann", OPTIONS(NOTED("refund 17")));
     hf_lock *other = open_lock(bob, "stock", "ann", NULL);
     hf_hold *hold = acquired(lock), *nested, *adopted;
-    /* Without its note it is another owner to another client; with it, it nests. */
+    /* Without its note the acquire is another owner to another client; with the note it nests. */
     assert_status(hf_lock_acquire(other, 0, &nested), HF_EBUSY);
     assert_status(hf_lock_acquire_as(other, text, strlen(text), 0, NULL, &nested), HF_OK);
     assert_int_equal(hf_hold_fence(nested), hf_hold_fence(hold));

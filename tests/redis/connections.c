@@ -1,5 +1,5 @@
-/* The connections of a client: their names, their number, and how long
- * a call waits for one. */
+/* The connections of a client: their names, their number, and how long a call waits for a
+ * connection. */
 #include "../network.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ static int afresh(void **state) {
     return 0;
 }
 
-/* With patience for a machine that pauses: else a client opens more connections. */
+/* Open a client that tolerates pauses of the machine; otherwise it opens more connections. */
 static hf_client *opened(const char *url, const hf_client_options *options) {
     hf_client_options patient = {.size = sizeof patient};
     hf_client *client;
@@ -25,7 +25,7 @@ static hf_client *opened(const char *url, const hf_client_options *options) {
     return client;
 }
 
-/* Count the server's clients that are listed with this. */
+/* Count the server's clients whose line has this part. */
 static int listed(const char *part) {
     const char *at = STRING("CLIENT LIST");
     int count = 0;
@@ -98,7 +98,7 @@ static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **s
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 1000, &hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
-    assert_int_equal(listed(" name=holdfast "), 1); /* HELLO is allowed to everybody */
+    assert_int_equal(listed(" name=holdfast "), 1); /* every user may run HELLO */
     hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(client);
@@ -107,7 +107,7 @@ static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **s
 
 /* ----------------------------------------------------------- Keep-alive */
 
-/* The keep-alive, in seconds, of all of this program's connections to the server; 0: off. */
+/* Return the keep-alive, in seconds, of all of this program's connections to the server; 0: off. */
 static int keep_alive(int *count) {
     int found = -1, port = atoi(strrchr(tcp_url(), ':') + 1);
     *count = 0;
@@ -122,7 +122,7 @@ static int keep_alive(int *count) {
         assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, &length), 0);
         seconds = on ? seconds : 0;
         if (++*count > 1 && found != seconds)
-            return -1; /* one is just being made */
+            return -1; /* one is being opened */
         found = seconds;
     }
     return found;
@@ -165,9 +165,9 @@ static void *take_turns(void *lock) {
     return NULL;
 }
 
-/* Two carry the calls and the keeper's requests, and on one grants arrive. The keeper opens one
- * more where this machine lets it wait for 50 ms: the simulation, which has its own clock, holds a
- * client to three (test_a_burst_has_three_connections_and_leaves_one). */
+/* Two connections carry the calls and the keeper's requests, and on one grants arrive. The keeper
+ * opens one more if the machine lets it wait for 50 ms; the simulation, which has its own clock,
+ * holds a client to three (test_a_burst_has_three_connections_and_leaves_one). */
 enum { FOR_A_SLOW_MACHINE = 1 };
 
 static void test_threads_of_a_client_have_few_connections(void **state) {
@@ -219,7 +219,7 @@ static void *look(void *argument) {
     return NULL;
 }
 
-/* The server hangs: a connection is in use, or not open, until it answers again. */
+/* The server hangs: connections are in use, or not open, until it answers again. */
 static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
     (void)state;
     pid_t server = (pid_t)atoi(getenv("HOLDFAST_TEST_REDIS_PID"));
@@ -230,7 +230,7 @@ static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
         bool hasty = i == 1;
         hf_lock *lock = open_lock(clients[i], "stock", NULL, NULL);
         looker all[] = {{.lock = lock}, {.lock = lock}, {.lock = lock}};
-        do /* the script is known */
+        do /* the server knows the script */
             look(&all[0]);
         while (hasty && all[0].status != HF_OK);
         assert_status(all[0].status, HF_OK);
@@ -278,8 +278,8 @@ static void *acquire_often(void *client) {
     return NULL;
 }
 
-/* Forty acquires are under way all the time. What ends or renews a hold waits for none of them:
- * counted in those that end meanwhile. */
+/* Forty acquires are under way all the time. A request that ends or renews a hold does not wait for
+ * them: the test counts the acquires that end meanwhile. */
 static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     enum { CROWDED = 40, ROUND_TRIP_MS = 150 };
     (void)state;
@@ -318,7 +318,7 @@ static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
 
 /* -------------------------------------------------------------- Passwords */
 
-/* A user may look at holds while the file that the password is in blocks. */
+/* A user who looks at holds while the file with the password blocks. */
 typedef struct watcher {
     hf_hold *hold;
     atomic_bool done;
@@ -339,7 +339,7 @@ static void write_file(const char *path, const char *words) {
     fclose(file);
 }
 
-/* The number of the connection of this name that came last. */
+/* Return the number of the newest connection with this name. */
 static long long last_connection(const char *name) {
     long long id = 0, last = 0;
     for (char *line = strtok(text("%s", STRING("CLIENT LIST")), "\n"); line != NULL;
@@ -375,7 +375,7 @@ static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **stat
     bool stuck = !l.done;
     assert_int_equal(unlink(path), 0);
     write_file(path, "secret\n");
-    do { /* whoever waits for it goes on */
+    do { /* all that wait for it go on */
         int fd = open(pipe, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
         close(fd);
         sleep_ms(1);
@@ -408,14 +408,14 @@ static void *come_and_go(void *lock) {
     return NULL;
 }
 
-/* That the server has accepted since it began. */
+/* Return how many connections the server has accepted since it began. */
 static long connections_ever(void) {
     const char *info = STRING("INFO stats");
     return atol(strstr(info, "total_connections_received:") +
                 strlen("total_connections_received:"));
 }
 
-/* All want one lock; or each one of its own. */
+/* All threads ask for one lock; or each for its own. */
 static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) {
     (void)state;
     for (int locks = 1; locks <= CROWD; locks += CROWD - 1) {
@@ -437,7 +437,7 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
         pthread_barrier_destroy(&together);
         hf_client_close(client);
         assert_int_equal(done, CROWD);
-        /* and the first */
+        /* Besides the client's first connection. */
         assert_in_range(connections_ever() - before, 0, 2 + FOR_A_SLOW_MACHINE);
     }
 }
@@ -457,7 +457,7 @@ static void test_a_lazy_client_connects_at_its_first_call(void **state) {
     assert_int_equal(connections_ever(), before + 1);
     hf_lock_close(lock);
     hf_client_close(idle);
-    /* No server is there, which the first call says; and a bad address is told at once. */
+    /* No server is there, which the first call reports; a bad address is reported at once. */
     lazy.connect_timeout_ms = 300;
     assert_status(hf_client_open("redis://127.0.0.1:1?lazy=on", &lazy, &idle), HF_OK);
     lock = lease_lock(idle, "lazy", 1000, HF_OFF);
@@ -476,7 +476,7 @@ static void test_a_lazy_client_connects_at_its_first_call(void **state) {
 static atomic_bool over;
 
 static void *keep_busy(void *argument) {
-    /* Some 300 ms of a script that does nothing else. */
+    /* A script of some 300 ms that does nothing else. */
     freeReplyObject(
         redisCommand(argument, "EVAL %s 0",
                      "local t = redis.call('TIME') local till = t[1] * 1000000 + t[2] + 300000 "

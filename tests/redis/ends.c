@@ -1,11 +1,11 @@
-/* Another program runs EXPIRE or PERSIST on the lock's key, whose end is the hold's: a renewal sets
- * an earlier end again, a replacement any, and a check says what is certain. */
+/* Another program runs EXPIRE or PERSIST on the lock's key, whose end is the hold's: a renewal
+ * restores an earlier end, a replacement any end, and a check reports what is certain. */
 #include "../server.h"
 
 #include <poll.h>
 
-/* A key whose end was set by another ends after CUT_MS at the latest: no pause of the machine is as
- * long, and none takes a lease that was set again to that. */
+/* A key whose end another program has set ends after at most CUT_MS: longer than any pause of the
+ * machine, and shorter than any lease that is set again. */
 enum { LEASE_MS = 60000, CUT_MS = 20000 };
 
 static hf_client *client;
@@ -23,7 +23,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Another end for the key than the hold's: sooner, or none. */
+/* They give the key another end than the hold's: an earlier one, or none. */
 static const char *const changes[] = {"EXPIRE k 20", "PEXPIRE k 15000", "PERSIST k"};
 
 static hf_lock *lock_of(int64_t lease_ms, int32_t renew) {
@@ -41,7 +41,7 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms) {
     return hf_hold_renew(hold);
 }
 
-/* The same, started. */
+/* Renew by a started operation. */
 static hf_status renew_started(hf_hold *hold, int64_t lease_ms) {
     hf_completion c = {.size = sizeof c};
     (void)lease_ms;
@@ -82,7 +82,7 @@ static void test_a_renewal_sets_the_end_of_the_key_again(void **state) {
             }
 }
 
-/* The hold's own end does not change, and yet the key's must. */
+/* The hold's own end does not change, but the key's must. */
 static void test_a_renewal_in_the_same_millisecond_sets_the_end_of_the_key(void **state) {
     (void)state;
     hf_lock *lock = lock_of(LEASE_MS, HF_OFF);
@@ -114,7 +114,7 @@ static void test_a_check_says_what_the_key_has_left(void **state) {
                 assert_in_range(remaining, CUT_MS + 1, LEASE_MS);
             else if (leases[i] != HF_NEVER)
                 assert_in_range(remaining, 1, CUT_MS);
-            else if (remaining != HF_NEVER) /* or it was renewed already */
+            else if (remaining != HF_NEVER) /* or it is already renewed */
                 assert_in_range(remaining, 1, CUT_MS);
             give_back(hold, HF_OK);
             hf_lock_close(lock);
@@ -138,7 +138,7 @@ static void test_a_hold_that_was_found_cut_short_ends_with_its_key(void **state)
     hf_lock_close(lock);
 }
 
-/* At once, not at a third of its lease; also one that never ends. */
+/* The renewal is immediate, not after a third of the lease; also for an endless hold. */
 static void test_a_hold_that_was_found_cut_short_is_renewed_at_once(void **state) {
     static const int64_t leases[] = {60000, HF_NEVER};
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * A hostile server: it lets everybody in, and then gives answers that no Redis would, to
- * every kind of request and on every kind of connection. Calls end in time with
- * a clear error, no impossible answer is believed, and memory is bounded.
+ * A hostile server: it accepts every client, and then gives answers that no Redis would give, to
+ * every kind of request and on every kind of connection. Calls end in time with a clear error, no
+ * impossible answer is believed, and memory is bounded.
  */
 #include "../network.h"
 
@@ -12,13 +12,13 @@ enum { SANITIZED = 0 };
 #endif
 
 static fake server;
-static _Atomic(const char *) answer; /* to every script and SUBSCRIBE; or one of those below */
+static _Atomic(const char *) answer; /* to every script and SUBSCRIBE; or one of these: */
 static const char endless_bulk[] = "", endless_line[] = "", endless_lists[] = "",
                   announced_lists[] = "", endless_pushes[] = "", endless_answers[] = "";
 
 static void tell(int fd, const char *words) { say(fd, words, strlen(words)); }
 
-/* The same, until the client has enough. */
+/* Send the words again and again, until the client has enough. */
 static void flood(int fd, const char *head, const char *words) {
     static _Thread_local char bytes[65536];
     size_t length = strlen(words), count = sizeof bytes / length * length;
@@ -58,7 +58,7 @@ static void talk_to_one(void *unused, int fd) {
             name = name != NULL ? strchr(name + 1, '\n') : NULL;
             if (name == NULL)
                 break;
-            if (strncmp(name + 1, "HELLO", 5) == 0) /* the whole of what a client looks at */
+            if (strncmp(name + 1, "HELLO", 5) == 0) /* the part that a client looks at */
                 tell(fd, "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n");
             else if (strncmp(name + 1, "EVAL", 4) == 0 || strncmp(name + 1, "SUBS", 4) == 0)
                 misbehave(fd, atomic_load(&answer));
@@ -76,7 +76,7 @@ static int start_serving(void **state) {
     return 0;
 }
 
-/* The most that this process has had in memory since it was asked last, in KiB. */
+/* Return the peak of this process's memory since the last call, in KiB. */
 static long peak(void) {
     char line[256];
     long found = 0;
@@ -93,7 +93,7 @@ static long peak(void) {
     return found;
 }
 
-/* Allows any status except those of a caller's mistake, and a message. */
+/* Accept any status except that of a caller's mistake, with a message. */
 static hf_status check_call(hf_status status, const char *what, const char *call) {
     static const hf_status allowed[] = {HF_OK,      HF_EBUSY,    HF_ETIMEOUT, HF_ENOTHELD,
                                         HF_ELOST,   HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH,
@@ -106,7 +106,7 @@ static hf_status check_call(hf_status status, const char *what, const char *call
 }
 #define check(call) check_call((call), what, #call)
 
-/* Everything that a client can ask for. */
+/* Make every request that a client can make. */
 static void ask_everything(const char *what) {
     hf_client_options options = {/* to open it is no call that may end in time */
                                  .size = sizeof options,
@@ -209,7 +209,7 @@ static void test_answers_of_a_wrong_type_are_an_error(void **state) {
     assert_in_range(peak(), 0, 64 * 1024);
 }
 
-/* The client's memory is bounded, and so is its patience. */
+/* The client's memory is bounded, and so is its time. */
 static void test_answers_without_end_are_cut_off(void **state) {
     static const char *const floods[] = {endless_bulk,    endless_line,   endless_lists,
                                          announced_lists, endless_pushes, endless_answers};
@@ -223,7 +223,7 @@ static void test_answers_without_end_are_cut_off(void **state) {
     }
 }
 
-/* Otherwise the next request would get the answer to the last. */
+/* Otherwise the next request would get the answer to this one. */
 static void test_an_answer_too_many_is_no_answer_to_the_next_request(void **state) {
     hf_client *client;
     hf_lock *lock;
@@ -242,7 +242,7 @@ static void test_an_answer_too_many_is_no_answer_to_the_next_request(void **stat
     hf_client_close(client);
 }
 
-/* A server's words are shown, but write no lines of their own and steer no terminal. */
+/* A server's text is shown, but cannot begin lines or control a terminal. */
 static void test_an_error_of_the_server_is_shown_as_one_plain_line(void **state) {
     hf_client *client;
     hf_lock *lock;

@@ -1,5 +1,5 @@
-/* What the library names and leaves on a server: every script that it sends has a key, and
- * every key is one of those in docs/operations.md, and ends as that page says. */
+/* The names of the keys that the library leaves on a server: every script that it sends has a key,
+ * and every key is one of those in docs/operations.md, and ends as that page states. */
 #include "../server.h"
 
 #include <pthread.h>
@@ -16,14 +16,16 @@ static void watch(void) {
     good(kept(redisCommand(monitor, "MONITOR")));
 }
 
-/* The line up to the marker has been read; so everything before it was sent. */
+/* Read the next line of MONITOR. All lines up to the marker have been read, so all commands before
+ * it were sent. */
 static const char *next_line(void) {
     void *reply;
     assert_int_equal(redisGetReply(monitor, &reply), REDIS_OK);
     return kept(reply)->str;
 }
 
-/* The word, from 0, of a line of MONITOR: without its quotes. False: there is none. */
+/* Copy a word, counted from 0, of a line of MONITOR without its quotes. False: there is no such
+ * word. */
 static bool word(const char *line, int index, char *to, size_t size) {
     const char *at = strstr(line, "] \"");
     for (; at != NULL && index > 0; index--)
@@ -44,7 +46,8 @@ static const char *const names[] = {"acquire", "break",       "cancel",  "claim"
                                     "inspect", "permissions", "release", "renew", "selftest",
                                     "share",   "take",        "wait"};
 
-/* Every script up to the marker has a key; seen: which of them came, by digest. */
+/* Check that every script up to the marker has a key; seen: the scripts that were sent, by digest.
+ */
 static void read_what_was_sent(const char *marker, bool *seen) {
     for (;;) {
         char command[16], digest[64], keys[16];
@@ -58,7 +61,7 @@ static void read_what_was_sent(const char *marker, bool *seen) {
         for (size_t i = 0; i < COUNT(scripts); i++)
             seen[i] = seen[i] || strcmp(digest, scripts[i]->sha1) == 0;
         if (strcasecmp(command, "evalsha") != 0)
-            continue; /* the text has quotes; its digest came before */
+            continue; /* the text has quotes; its digest was sent before */
         assert_true(word(line, 2, keys, sizeof keys));
         if (atoi(keys) < 1)
             fail_msg("a script without a key: %.200s", line);
@@ -100,7 +103,7 @@ static void call_everything(hf_client *ann, hf_client *ben) {
         hold = handed_on(anns, hold);
     }
     assert_soon(hf_hold_remaining_ms(hold) < 7500);
-    assert_soon(hf_hold_remaining_ms(hold) > 7500); /* it is claimed, and renewed */
+    assert_soon(hf_hold_remaining_ms(hold) > 7500); /* it is claimed and renewed */
     assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_int_equal(info.fence, hf_hold_fence(hold));
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
@@ -111,7 +114,7 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     assert_status(hf_lock_acquire(heals, 20000, &hold), HF_OK);
     hf_lock_close(heals);
     give_back(hold, HF_OK);
-    /* Another lock: of one that was crowded a client asks in the general way. */
+    /* Another lock, because a client uses the general way for one that was crowded. */
     hf_lock *reads = open_lock(ben, "shelf", NULL, OPTIONS(.mode = HF_SHARED));
     give_back(held(reads), HF_OK);
     hf_lock_close(reads);
@@ -157,8 +160,8 @@ typedef struct row {
     bool seen;
 } row;
 
-/* "1 day", "10 min", "30 s", or "the lease", and then an eighth more; "as its caller chooses" is
- * that here, too. */
+/* Read "1 day", "10 min", "30 s", or "the lease", to which an eighth is added; here "as its caller
+ * chooses" is the same. */
 static long long read_time(const char *cell) {
     static const struct {
         const char *unit;
@@ -176,7 +179,7 @@ static long long read_time(const char *cell) {
     return 0;
 }
 
-/* The rows of "The keys, and how long they stay". */
+/* Read the rows of "The keys, and how long they stay". */
 static size_t read_page(row *rows, size_t capacity) {
     static char page[65536];
     FILE *file = fopen(HOLDFAST_SOURCE_DIR "/docs/operations.md", "r");
@@ -209,7 +212,7 @@ static row *row_of(const char *key, row *rows, size_t count) {
     return NULL;
 }
 
-/* A day counts from the last fence, which may be ahead of the clock by some microseconds. */
+/* A day counts from the last fence, which may be some microseconds ahead of the clock. */
 enum { AHEAD_MS = 1000 };
 
 static void check_keys(row *rows, size_t count) {
@@ -219,7 +222,7 @@ static void check_keys(row *rows, size_t count) {
         row *its = row_of(key, rows, count);
         long long left = NUMBER("PTTL %s", key);
         if (left == -2)
-            continue; /* just over */
+            continue; /* it has just ended */
         its->seen = true;
         assert_string_equal(STRING("TYPE %s", key), its->type);
         if (left < 0 || left > its->most_ms + AHEAD_MS)

@@ -1,5 +1,5 @@
-/* All locks of a server, through the public header: which are listed, with what, and which keys
- * are not; the pace; and what a user without the permission is told. */
+/* All locks of a server, through the public header: which locks are listed, with what, and which
+ * keys are not; the pace; and the error for a user without the permission. */
 #include "two.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static int compare(const void *one, const void *other) {
     return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
-/* The names that a walk tells, sorted, with a space after each. */
+/* Return the names that a walk finds, sorted, with a space after each. */
 static char *listed(const char *pattern) {
     hf_locks *locks = walk(ann, pattern);
     const char *names[5000];
@@ -86,13 +86,13 @@ static void test_every_lock_is_told_once_with_its_holders_and_waiters(void **sta
         assert_in_range(progress.keys, 2 * MANY, 2 * MANY + 10);
         assert_in_range(progress.keys_seen, 0, progress.keys);
     }
-    for (int i = 0; i < 3; i++) { /* the end lasts */
+    for (int i = 0; i < 3; i++) { /* the end of the walk stays */
         assert_status(hf_locks_next(locks, &info, &view), HF_OK);
         assert_null(view);
     }
     assert_status(hf_locks_progress(locks, &progress), HF_OK);
     assert_true(progress.keys_seen == progress.keys && progress.refused == 0);
-    /* A look at each, 25 in one write, and some searches. */
+    /* One look at each, 25 in a write, and some searches. */
     assert_in_range(progress.commands, MANY + 2, 2 * MANY);
     assert_in_range(progress.round_trips, MANY / 25, progress.commands - 1);
     assert_true(progress.answer_us > 0);
@@ -112,7 +112,7 @@ static void test_what_is_no_lock_is_not_listed(void **state) {
     shared = held(reader);
     static const char *const others[] = {
         "SET a-string x",    "HSET a-hash f v g w", "HSET a-mode mode read other x",
-        "HSET a-single f v", "HSET {a}b:hf1:q f v", /* no name of a lock */
+        "HSET a-single f v", "HSET {a}b:hf1:q f v", /* not the name of a lock */
         "ZADD a-zset 1 m",   "ZADD {x}y:hf1:q 1 m", /* the tag is not the name's */
         "ZADD {}:hf1:q 1 m", "ZADD :hf1:q 1 m",     "RPUSH a-list m",
         "SADD a-set m",      "XADD a-stream * f v",
@@ -120,12 +120,13 @@ static void test_what_is_no_lock_is_not_listed(void **state) {
     for (size_t i = 0; i < COUNT(others); i++)
         TELL(others[i]);
     assert_string_equal(listed(NULL), "held shared ");
-    /* What looks like another library's lock, or a damaged one of ours, is. */
+    /* A key that looks like another library's lock, or like a damaged one of Holdfast, is listed.
+     */
     TELL("HSET redisson 8743c9c0-0795-4907-87fd-6c719a6b4586:77 2");
     TELL("HSET readwrite mode write 8743c9c0-0795-4907-87fd-6c719a6b4586:77:write 1");
     TELL("HSET later hf1 x");
     assert_string_equal(listed("*"), "held later readwrite redisson shared ");
-    /* And what one of ours waits for, whatever it is. */
+    /* So is a key for which an acquire of Holdfast waits, whatever it is. */
     hf_lock *waits = open_lock(ann, "a-string", NULL, NULL),
             *free = open_lock(ben, "alone", NULL, NULL);
     assert_status(hf_lock_acquire_start(waits, NULL, 0, 60000, NULL, 1), HF_OK);
@@ -158,7 +159,7 @@ static void test_records_of_calls_are_listed_if_asked_for(void **state) {
     int64_t fences[2];
     size_t found = 0;
     (void)state;
-    for (int i = 0; i < 2; i++) { /* a call that is done, and one in progress */
+    for (int i = 0; i < 2; i++) { /* a call that has ended, and one in progress */
         hf_lock *lock = open_lock(ann, i == 0 ? "done" : "runs", NULL, NULL);
         hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
         assert_status(hf_once_begin(lock, 0, &most, NULL, 0, &hold), HF_OK);
@@ -229,7 +230,7 @@ static void test_names_of_any_bytes_are_listed_and_matched(void **state) {
     hf_lock_close(waits);
 }
 
-/* Of the server itself, which the core's own matching must follow. */
+/* The server's own matching, which the core's must follow. */
 static void test_a_pattern_matches_a_name_and_its_queue_alike(void **state) {
     static const char *const patterns[] = {"q*",  "q[0-4]", "q[^0-4]", "*7", "q?", "q\\7",
                                            "q[",  "q[5",    "q[5-",    "\\", "*[", "q[\\5]",
@@ -271,7 +272,7 @@ static void test_a_walk_keeps_to_its_rate(void **state) {
     }
     hf_locks_close(locks);
     assert_int_equal(count, MANY);
-    assert_true(now_ms() - before >= 300); /* 50 looks and 2 pages, but for the first of them */
+    assert_true(now_ms() - before >= 300); /* 50 looks and 2 pages; the first look is free */
     for (int i = 0; i < MANY; i++)
         hf_hold_close(holds[i]);
 }

@@ -41,7 +41,7 @@ static void test_where_nothing_is_evicted_nothing_is_warned_of(void **state) {
     hf_client *client = open_client();
     assert_string_equal(hf_client_warning(client), "");
     hf_client_close(client);
-    TELL("CONFIG SET maxmemory-policy allkeys-lru"); /* without a limit it never does */
+    TELL("CONFIG SET maxmemory-policy allkeys-lru"); /* without a limit it evicts nothing */
     client = open_client();
     assert_string_equal(hf_client_warning(client), "");
     hf_client_close(client);
@@ -79,10 +79,10 @@ static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greate
     int64_t fence = hf_hold_fence(hold);
     TELL("CONFIG SET maxmemory-policy volatile-ttl");
     TELL("CONFIG SET maxmemory 1");
-    ask("SET more x"); /* makes it evict, and is refused all the same */
+    ask("SET more x"); /* makes the server evict, and is refused nevertheless */
     assert_int_equal(NUMBER("EXISTS stock"), 0);
     TELL("CONFIG SET maxmemory 0");
-    assert_status(hf_hold_check(hold), HF_ELOST); /* not by a renewal: a machine may pause */
+    assert_status(hf_hold_check(hold), HF_ELOST); /* not by a renewal: the machine may pause */
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
     assert_status(hf_lock_acquire(lock, 0, &next), HF_OK);
     assert_true(hf_hold_fence(next) > fence);
@@ -98,7 +98,7 @@ static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greate
 static atomic_int turns, full, failures;
 static atomic_bool done;
 
-/* A machine may pause for longer than any answer takes: none of them is given up. */
+/* The machine may pause for longer than any answer takes: no request is given up. */
 static hf_client *open_patient_client(void) {
     hf_client_options options = {
         .size = sizeof options, .connect_timeout_ms = 60000, .command_timeout_ms = 60000};
@@ -107,7 +107,7 @@ static hf_client *open_patient_client(void) {
     return client;
 }
 
-/* Whoever is told that the memory is full comes again. */
+/* Take turns; a thread that is told that the memory is full tries again. */
 static void *take_turns(void *argument) {
     hf_lock *lock = argument;
     while (!done) {
@@ -134,7 +134,7 @@ static void *take_turns(void *argument) {
     return NULL;
 }
 
-/* Wait until the server extends a lease: what is left of it grows. */
+/* Wait until the server extends a lease: the time that is left grows. */
 static void see_renewal(int i) {
     long long left, before = NUMBER("PTTL held_%d", i);
     while ((left = NUMBER("PTTL held_%d", i)) <= before) {
@@ -164,7 +164,7 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     assert_soon(turns > 50);
     TELL("CONFIG SET maxmemory 1");
     assert_soon(full > 50);
-    /* The waiter had its turn: a release hands the lock on. */
+    /* The waiter has had its turn: a release hands the lock on. */
     assert_int_equal(NUMBER("ZCOUNT {stock}stock:hf1:q 0 9007199254740992"), 0);
     int before = turns;
     for (int i = 0; i < 4; i++)

@@ -1,4 +1,4 @@
-/* The pool's order and cap, and dials, from within. */
+/* The pool's order and limit, and dials, from within. */
 #include "../network.h"
 #include "../transport.h"
 
@@ -32,7 +32,7 @@ static void *connect_in_vain(void *discovery) {
     return (void *)(intptr_t)hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection);
 }
 
-/* C12: also while it is being connected. */
+/* C12: also while the socket is being connected. */
 static void test_a_child_has_no_copy_of_a_socket(void **state) {
     int port, fillers[FILLERS], listener = listen_in_vain(&port, fillers), status = -1, type;
     socklen_t size = sizeof type;
@@ -45,7 +45,7 @@ static void test_a_child_has_no_copy_of_a_socket(void **state) {
     read_address(text("redis://127.0.0.1:%d?connect_timeout=2", port), &address);
     assert_status(hf_discovery_open(&address, &deadline, &discovery), HF_OK);
     int next = dup(listener);
-    close(next); /* which will be the socket */
+    close(next); /* the socket will have this number */
     assert_int_equal(pthread_create(&thread, NULL, connect_in_vain, discovery), 0);
     assert_soon(getsockopt(next, SOL_SOCKET, SO_TYPE, &type, &size) == 0);
     assert_int_equal(fcntl(next, F_GETFD), FD_CLOEXEC);
@@ -77,7 +77,7 @@ static void *visit_it(void *argument) {
     return (void *)(intptr_t)status;
 }
 
-/* Linux says at once that the backlog of a unix socket is full. */
+/* Linux reports at once that the backlog of a unix socket is full. */
 static void test_a_full_unix_socket_is_waited_for(void **state) {
     struct sockaddr_un place = {.sun_family = AF_UNIX};
     int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fillers[FILLERS], count = 0;
@@ -100,7 +100,7 @@ static void test_a_full_unix_socket_is_waited_for(void **state) {
     assert_int_equal(pthread_create(&one.thread, NULL, visit_it, &one), 0);
     sleep_ms(100);
     assert_false(one.over);
-    while (!one.over) { /* there is room again */
+    while (!one.over) { /* until there is room again */
         struct pollfd comes = {.fd = door, .events = POLLIN};
         if (poll(&comes, 1, 10) == 1)
             close(accept(door, NULL, NULL));
@@ -115,7 +115,7 @@ static void test_a_full_unix_socket_is_waited_for(void **state) {
     unlink(place.sun_path);
 }
 
-/* A name with an address of either family, in place of a name server. */
+/* Resolve a name to an address of either family, in place of a name server. */
 int __real_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                        struct addrinfo **places);
 int __wrap_getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
@@ -175,7 +175,7 @@ static atomic_int served;
 typedef struct caller {
     pthread_t thread;
     _Atomic pid_t id;
-    int turn; /* it was served as that one */
+    int turn; /* the order in which it was served */
 } caller;
 
 static hf_status take(int how, int64_t deadline, hf_connection **connection) {
@@ -189,12 +189,12 @@ static void *take_one(void *argument) {
     who->id = (pid_t)syscall(SYS_gettid);
     if (take(HF_POOL_ALONE, soon(), &connection) != HF_OK)
         abort();
-    who->turn = atomic_fetch_add(&served, 1); /* before the next one can be */
+    who->turn = atomic_fetch_add(&served, 1); /* before the next caller can be served */
     hf_pool_give(pool, connection, true);
     return NULL;
 }
 
-/* In the queue: by the system's word the thread sleeps. */
+/* Return whether the thread waits in the queue: the system reports it asleep. */
 static bool sleeps(const caller *who) {
     char state = 0;
     if (who->id == 0)
@@ -264,7 +264,7 @@ static void test_there_are_as_many_connections_as_there_may_be(void **state) {
     hf_discovery *discovery = discovered();
     pool = hf_pool_new(discovery);
     run_together(THREADS, take_many, NULL, 0);
-    assert_soon(connections() <= HF_POOL_EACH); /* the server has seen those that were closed */
+    assert_soon(connections() <= HF_POOL_EACH); /* the server has noticed the closed ones */
     for (int i = 0; i < HF_POOL_EACH; i++)
         assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);
     assert_status(take(HF_POOL_ALONE, hf_after(hf_now(), 20), &more), HF_ECONNECT);
@@ -277,7 +277,7 @@ static void test_there_are_as_many_connections_as_there_may_be(void **state) {
     hf_discovery_drop(discovery);
 }
 
-/* The last connection is for all that may join: so no call waits for it. */
+/* All calls that may join use the last connection, so none of them waits. */
 static void test_calls_that_may_join_need_not_wait(void **state) {
     (void)state;
     hf_connection *one, *others[20];
@@ -298,7 +298,8 @@ static void test_calls_that_may_join_need_not_wait(void **state) {
     hf_discovery_drop(discovery);
 }
 
-/* The keeper has the next that comes back, whoever waits; or, if it cannot wait, one more. */
+/* The keeper gets the next connection that is returned, before all waiting calls; or a further one,
+ * if it cannot wait. */
 static void test_the_keeper_has_a_connection_of_the_pool(void **state) {
     (void)state;
     hf_connection *all[HF_POOL_EACH], *lent, *more;
@@ -315,7 +316,7 @@ static void test_the_keeper_has_a_connection_of_the_pool(void **state) {
     assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS, hf_now(), &lent), HF_LENT);
     assert_ptr_equal(lent, all[0]);
     assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS_MORE, hf_now(), &more), HF_OPEN);
-    hf_pool_give(pool, lent, true); /* before the new one is open */
+    hf_pool_give(pool, lent, true); /* before the new connection is open */
     assert_int_equal(hf_pool_lend(pool, 0, HF_OPENS_NONE, hf_now(), &more), HF_LENT);
     assert_ptr_equal(more, lent);
     hf_pool_opened(pool, 0, NULL, HF_ECONNECT);
@@ -328,7 +329,7 @@ static void test_the_keeper_has_a_connection_of_the_pool(void **state) {
 
 /* ----------------------------------------------------------------- Dials */
 
-/* Wait for the descriptor, as the keeper does. */
+/* Wait for the descriptor as the keeper does. */
 static hf_status end_of(hf_dial *dial, hf_connection **connection) {
     hf_status status = HF_EINVAL;
     eventfd_t times;
@@ -357,7 +358,7 @@ static void test_a_dial_brings_a_connection_that_does_not_block(void **state) {
     hf_dial *dial = hf_dial_start(transport, 0);
     assert_non_null(dial);
     assert_status(end_of(dial, &connection), HF_OK);
-    assert_status(hf_connection_drive(connection), HF_OK); /* there is nothing, and it says so */
+    assert_status(hf_connection_drive(connection), HF_OK); /* it reports that nothing is there */
     assert_status(hf_connection_next(connection, &none), HF_OK);
     assert_null(none);
     const char *words[] = {"CLIENT", "INFO"};
@@ -384,7 +385,7 @@ static void test_a_dial_that_fails_says_why(void **state) {
     TELL("ACL DELUSER ann");
 }
 
-/* AUTH fits into the small buffer, and what follows it does not. */
+/* AUTH fits into the small buffer, and the rest does not. */
 static void test_no_password_stays_with_a_connection(void **state) {
     (void)state;
     char secret[441] = "";
@@ -402,7 +403,7 @@ static void test_no_password_stays_with_a_connection(void **state) {
     TELL("ACL DELUSER ann");
 }
 
-/* It hangs in connect_timeout when its transport goes; the leak checkers look at the rest. */
+/* The dial hangs in its connect when its transport is freed; the leak checkers look at the rest. */
 static void test_a_dial_outlives_its_transport(void **state) {
     (void)state;
     proxy *p = proxy_start();
@@ -416,7 +417,7 @@ static void test_a_dial_outlives_its_transport(void **state) {
     hf_status status;
     assert_soon(hf_dial_take(kept_one, &connection, &status));
     hf_connection_close(connection);
-    proxy_stop(p); /* when the dropped one is closed too */
+    proxy_stop(p); /* when the dropped connection is closed, too */
 }
 
 static void test_a_forked_child_does_not_dial(void **state) {

@@ -1,4 +1,5 @@
-/* What a client counts, each outcome made to happen; names of their own; and the alarm. */
+/* The counts of a client, each outcome made to happen; names that are counted apart; and the alarm.
+ */
 #include "../network.h"
 
 #include <pthread.h>
@@ -6,8 +7,8 @@
 #include <sys/wait.h>
 
 static proxy *way;      /* to the server, with mishaps */
-static hf_client *ann;  /* through it: it is the one that is counted */
-static hf_client *ben;  /* past it */
+static hf_client *ann;  /* through the proxy: the client whose counts are checked */
+static hf_client *ben;  /* past the proxy */
 static hf_lock *theirs; /* ben's "stock" */
 
 static hf_client *open_with(hf_client_options options) {
@@ -96,7 +97,7 @@ static int64_t member(const hf_stats *stats, size_t i) {
     return value;
 }
 
-/* All members are as expected, and those that are not named 0; and as many holds have ended. */
+/* Check all members: those that are not named are 0. Check how many holds have ended. */
 static void check_counts(hf_stats found, hf_stats expected, int64_t ended, int line) {
     bool good = count_of(&found.wait) == found.acquired && count_of(&found.hold) == ended;
     for (size_t i = 0; i < COUNT(members); i++)
@@ -116,7 +117,7 @@ static void check_counts(hf_stats found, hf_stats expected, int64_t ended, int l
 
 static hf_lock *stock(void) { return open_lock(ann, "stock", NULL, NULL); }
 
-/* Without waiting, whatever becomes of it. */
+/* Try to acquire, and release what was acquired. */
 static hf_status tried(hf_lock *lock) {
     hf_hold *hold;
     hf_status status = hf_lock_acquire(lock, 0, &hold);
@@ -183,7 +184,7 @@ static void test_a_wait_in_the_queue_is_counted_and_measured(void **state) {
     hf_stats stats = stats_of(ann);
     assert_in_range(stats.wait.sum_us, 50000, most_us);
     for (int i = 0; i < HF_BUCKETS; i++)
-        if (stats.wait.counts[i] > 0) /* the bucket that its time belongs in */
+        if (stats.wait.counts[i] > 0) /* the bucket to which its time belongs */
             assert_true(stats.wait.sum_us > (INT64_C(32) << i) &&
                         stats.wait.sum_us <= (INT64_C(64) << i));
     sleep_ms(30);
@@ -317,11 +318,11 @@ static void test_a_loss_is_counted_once_by_its_cause(void **state) {
     (void)state;
     hf_lock *lock = stock(),
             *brief = open_lock(ann, "brief", NULL, OPTIONS(.lease_ms = 20, .renew = HF_OFF));
-    hf_hold *hold = held(lock); /* its release finds it */
+    hf_hold *hold = held(lock); /* its release finds the loss */
     TELL("DEL stock");
     give_back(hold, HF_ELOST);
     assert_counts(ann, 1, .acquired = 1, .lost_gone = 1);
-    hold = held(lock); /* a check, and then its release */
+    hold = held(lock); /* a check finds the loss, then a release */
     TELL("DEL stock");
     assert_status(hf_hold_check(hold), HF_ELOST);
     give_back(hold, HF_ELOST);
@@ -330,7 +331,7 @@ static void test_a_loss_is_counted_once_by_its_cause(void **state) {
     assert_soon(NUMBER("EXISTS brief") == 0);
     give_back(hold, HF_ELOST);
     assert_counts(ann, 3, .acquired = 3, .lost_gone = 2, .lost_expired = 1);
-    assert_true(hf_client_fd(ann) >= 0); /* and here the client's own thread does */
+    assert_true(hf_client_fd(ann) >= 0); /* here the client's own thread finds it */
     hold = held(brief);
     assert_int_equal(next_of(ann).kind, HF_KIND_LOSS);
     give_back(hold, HF_ELOST);
@@ -416,7 +417,7 @@ static void answered(hf_lock *lock, uint32_t flags, const void *print, hf_status
     hf_hold_close(c.hold);
 }
 
-/* On a thread, and started. */
+/* Both by calls on a thread and by started ones. */
 static void test_calls_are_counted_by_their_outcome(void **state) {
     (void)state;
     static const char one[32] = "1", two[32] = "2";
@@ -442,7 +443,7 @@ static void test_calls_are_counted_by_their_outcome(void **state) {
     hf_hold *late = call(lock, one);
     TELL("DEL stock");
     assert_status(hf_hold_check(late), HF_ELOST);
-    end_call(late, HF_ONCE_DONE, HF_OK); /* kept, and not released: it was lost */
+    end_call(late, HF_ONCE_DONE, HF_OK); /* kept but not released: it was lost */
     hf_lock_close(lock);
     assert_counts(ann, 6, .acquired = 6, .released = 4, .lost_gone = 1, .begun = 6,
                   .answered_done = 2, .answered_failed = 2, .answered_unknown = 2,
@@ -480,7 +481,7 @@ typedef struct worker {
     int64_t acquired, busy, timed_out;
 } worker;
 
-/* Each lock by three or four threads, some counted apart. */
+/* Use each lock by three or four threads; some are counted apart. */
 static void *work(void *argument) {
     worker *mine = argument;
     hf_lock *lock = open_lock(ann, text("lock %d", mine->number % 30), NULL,
@@ -564,7 +565,7 @@ static void test_a_name_is_counted_apart_only_if_asked_for(void **state) {
     assert_int_equal(stats_of(ann).names, 0);
     use(ann, "two", HF_ON);
     use(ann, "two", HF_ON);
-    use(ann, "two", HF_DEFAULT); /* this handle did not ask */
+    use(ann, "two", HF_DEFAULT); /* this handle did not ask for it */
     assert_counts(ann, 4, .acquired = 4, .released = 4, .names = 1);
     assert_int_equal(named(ann, 0, "").acquired, 2);
     assert_int_equal(named(ann, 1, "two").acquired, 2);
@@ -645,7 +646,7 @@ static void time_out(hf_lock *lock, int times) {
         assert_status(hf_lock_acquire(lock, 1, &hold), HF_ETIMEOUT);
 }
 
-/* The alarm on the queue, which must be the next; its name. */
+/* Return the next completion, which must be an alarm, and its name. */
 static hf_completion alarmed(hf_client *client, char *name, size_t capacity) {
     hf_completion c = {.size = sizeof c, .name = name, .name_capacity = capacity};
     assert_true(hf_client_fd(client) >= 0);
@@ -666,11 +667,11 @@ static void test_the_alarm_names_the_lock_and_is_told_once(void **state) {
     hf_lock *mine = open_lock(client, "stock", NULL, NULL);
     hf_lock *unlike = open_lock(client, "other", NULL, NULL);
     hf_hold *one = held(theirs), *two = held(other);
-    assert_no_alarm(client); /* from now on a caller listens */
+    assert_no_alarm(client); /* from now on the program reads completions */
     time_out(mine, 2);
-    time_out(unlike, 2); /* each lock for itself */
+    time_out(unlike, 2); /* each lock counts by itself */
     assert_no_alarm(client);
-    hf_hold *hold; /* long enough to queue: then the server says who holds it */
+    hf_hold *hold; /* long enough to queue: then the server reports the holder */
     assert_status(hf_lock_acquire(unlike, 500, &hold), HF_ETIMEOUT);
     hf_completion c = alarmed(client, name, sizeof name);
     assert_int_equal(c.kind, HF_KIND_ALARM);
@@ -686,11 +687,10 @@ static void test_the_alarm_names_the_lock_and_is_told_once(void **state) {
     assert_no_alarm(client);
     time_out(mine, 1);
     c = alarmed(client, name, 3);
-    assert_int_equal(c.name_len, 5); /* and what does not fit is cut off */
+    assert_int_equal(c.name_len, 5); /* a longer name is cut short */
     assert_string_equal(name, "stoer");
     assert_counts(client, 0, .timed_out = 11, .alarms = 2);
-    assert_status(hf_lock_acquire_start(mine, NULL, 0, 1, NULL, 1),
-                  HF_OK); /* nothing but its end */
+    assert_status(hf_lock_acquire_start(mine, NULL, 0, 1, NULL, 1), HF_OK); /* only the NUL */
     c = next_of(client);
     assert_int_equal(c.kind, HF_KIND_ACQUIRE);
     assert_int_equal(c.name_len, 0);
@@ -760,12 +760,12 @@ static void test_a_lock_may_turn_the_clients_alarm_off(void **state) {
     give_back(one, HF_OK);
     hf_lock_close(mine);
     hf_client_close(client);
-    client = open_with((hf_client_options){.alarm_timeouts = -1}); /* as little as by 0 */
+    client = open_with((hf_client_options){.alarm_timeouts = -1}); /* this means the same as 0 */
     hf_lock_close(open_lock(client, "stock", NULL, NULL));
     hf_client_close(client);
 }
 
-/* Until that client is closed. Returns the name. */
+/* Hold a lock until that client is closed; return the name. */
 static const char *hold_for_them(const char *name) {
     hf_lock *lock = open_lock(ben, name, "them", NULL);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
@@ -773,7 +773,7 @@ static const char *hold_for_them(const char *name) {
     return name;
 }
 
-/* One lock that is stuck, among a great many that are slow once. */
+/* One lock is stuck, among many that time out once. */
 static void test_many_locks_that_time_out_once_hide_no_stuck_one(void **state) {
     (void)state;
     char name[HF_NAME_MAX] = "";
@@ -805,10 +805,10 @@ static void test_an_alarm_that_nobody_hears_is_counted_and_leaves_nothing(void *
             *two = open_lock(client, "two", NULL, NULL);
     hold_for_them("one");
     hold_for_them("two");
-    time_out(one, 1); /* no caller has asked for the queue */
+    time_out(one, 1); /* the queue of completions does not exist yet */
     assert_counts(client, 0, .timed_out = 1, .alarms = 1);
     assert_no_alarm(client);
-    time_out(two, 1); /* and this one is never read */
+    time_out(two, 1); /* this completion is never read */
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -820,7 +820,7 @@ static void test_an_alarm_that_nobody_hears_is_counted_and_leaves_nothing(void *
     assert_int_equal(outcome, 0);
     hf_lock_close(one);
     hf_client_close(client);
-    hf_completion c = {.size = sizeof c}; /* what is left can still be read */
+    hf_completion c = {.size = sizeof c}; /* the remaining completions can still be read */
     assert_status(hf_client_next(client, &c), HF_OK);
     assert_int_equal(c.kind, HF_KIND_ALARM);
     assert_status(hf_client_next(client, &c), HF_ECLOSED);

@@ -1,4 +1,5 @@
-/* Once: one does it, and all get its result. Through the public header. */
+/* A call that is made once: one caller makes it, and all get its result. Through the public header.
+ */
 #include "two.h"
 
 #include <pthread.h>
@@ -46,17 +47,17 @@ static void test_the_first_does_it_and_later_ones_get_its_result(void **state) {
     hf_hold *hold = begun(hers), *none = (hf_hold *)&none;
     assert_status(hf_once_begin(his, 0, NULL, NULL, 0, &none), HF_EBUSY);
     assert_null(none);
-    assert_status(hf_once_begin(hers, 0, NULL, NULL, 0, &none), HF_EBUSY); /* it is no nested one */
+    assert_status(hf_once_begin(hers, 0, NULL, NULL, 0, &none), HF_EBUSY); /* it does not nest */
     finish(hold, "42");
     assert_done(his, "42");
     assert_done(hers, "42");
     assert_int_equal(NUMBER("EXISTS k"), 0);
     assert_in_range(NUMBER("PTTL {k}k:hf1:r"), STAYS - 5000, STAYS);
-    /* The lock itself is free for what it guards otherwise. */
+    /* The lock itself is free for its other uses. */
     hf_hold *plain = held(his);
     assert_done(hers, "42");
     give_back(plain, HF_OK);
-    TELL("DEL {k}k:hf1:r"); /* as when its time is over */
+    TELL("DEL {k}k:hf1:r"); /* as after the end of its time */
     hf_hold *again = begun(his);
     assert_true(hf_hold_fence(again) > 0);
     finish(again, "");
@@ -117,7 +118,7 @@ static void test_what_is_out_of_bounds_is_refused_and_the_hold_stays(void **stat
     assert_status(hf_lock_acquire(reader, 0, &shared), HF_OK);
     assert_status(hf_once_finish(shared, HF_ONCE_DONE, "x", 1, STAYS), HF_EINVAL);
     give_back(shared, HF_OK);
-    /* A plain hold may leave one, too. */
+    /* A plain hold may leave a result, too. */
     mine = held(lend(open_lock(ben, "m", NULL, NULL)));
     finish(mine, "left");
     hf_hold *done;
@@ -147,7 +148,7 @@ static void *call(void *argument) {
     mine->took = now_ms() - start;
     if (status == HF_OK) {
         atomic_fetch_add(&charges, 1);
-        sleep_ms(100); /* the vendor */
+        sleep_ms(100); /* the vendor's time */
         mine->did = true;
         failures += hf_once_finish(hold, HF_ONCE_DONE, "ok", 2, STAYS) != HF_OK;
     } else if (status == HF_EDONE) {
@@ -178,7 +179,7 @@ static void test_of_a_hundred_one_does_it_and_nobody_has_a_turn_of_the_lock(void
     assert_int_equal(failures, 0);
     assert_int_equal(charges, 1);
     assert_int_equal(waiting(), 0);
-    assert_true(longest < 2500); /* told, not found by the re-check */
+    assert_true(longest < 2500); /* by a message, not by the re-check */
     hf_stats stats = {.size = sizeof stats}, others = {.size = sizeof others};
     assert_status(hf_client_stats(ann, &stats), HF_OK);
     assert_status(hf_client_stats(ben, &others), HF_OK);
@@ -199,7 +200,7 @@ static hf_completion next_end(hf_client *client, int64_t number) {
 
 static void test_started_ones_get_it_by_their_completions(void **state) {
     (void)state;
-    enum { MANY = 250 }; /* more than one request asks for */
+    enum { MANY = 250 }; /* more than a request carries */
     hf_lock *hers = lock_of(ann), *his = lock_of(ben);
     start(hers, 1);
     hf_completion first = next_end(ann, 1);
@@ -247,7 +248,7 @@ static void test_who_fails_passes_the_turn_on(void **state) {
     assert_result(third.hold, "done");
 }
 
-/* Its lease ends; its result comes too late, and is not kept. */
+/* The lease ends; the result arrives too late, and is not kept. */
 static void test_who_is_gone_passes_the_turn_on(void **state) {
     (void)state;
     hf_lock *hers = lend(open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 300, .renew = HF_OFF)));
@@ -262,7 +263,7 @@ static void test_who_is_gone_passes_the_turn_on(void **state) {
     assert_done(hers, "mine");
 }
 
-/* A waiter for the lock itself is no asker for a result. */
+/* A waiter for the lock itself does not ask for a result. */
 static void test_those_that_want_the_lock_are_served_in_their_turn(void **state) {
     (void)state;
     hf_lock *hers = lock_of(ann), *his = lock_of(ben);
@@ -304,7 +305,7 @@ static void test_a_cancelled_or_timed_out_asker_leaves_nothing_behind(void **sta
     assert_done(his, "r");
 }
 
-/* The message goes to one id of a client; that one may wait no more. */
+/* The message is for one id of a client; that acquire may no longer wait. */
 static void test_the_other_askers_of_a_client_hear_of_it_too(void **state) {
     (void)state;
     hf_lock *hers = lock_of(ann), *his = lock_of(ben);
@@ -313,7 +314,7 @@ static void test_the_other_askers_of_a_client_hear_of_it_too(void **state) {
         start(his, i);
     assert_soon(waiting() == 20);
     int64_t since = now_ms();
-    /* The first of them leaves while the result comes. */
+    /* The first of them leaves while the result is on its way. */
     assert_status(hf_op_cancel(ben, 1), HF_OK);
     finish(hold, "r");
     for (int i = 1; i <= 20; i++) {
@@ -367,7 +368,7 @@ static hf_status most(hf_lock *lock, int64_t timeout_ms, const char *print, hf_h
     return hf_once_begin(lock, timeout_ms, &MOST, print, print != NULL ? HF_PRINT_LENGTH : 0, hold);
 }
 
-/* A call that has begun. */
+/* Begin a call. */
 static hf_hold *called(hf_lock *lock, const char *note) {
     hf_hold *hold;
     assert_status(most(lock, 5000, NULL, &hold), HF_OK);
@@ -381,12 +382,12 @@ static hf_once_info info_of(hf_hold *hold) {
     return info;
 }
 
-/* What a caller is told, who does not wait. */
+/* Return the record that a caller that does not wait gets. */
 static hf_once_info told(hf_lock *lock, hf_status status) {
     hf_hold *hold;
     assert_status(most(lock, 0, NULL, &hold), status);
     hf_once_info info = info_of(hold);
-    info.owner = info.note = NULL; /* the handle's */
+    info.owner = info.note = NULL; /* they belong to the handle */
     hf_hold_close(hold);
     return info;
 }
@@ -426,7 +427,7 @@ static void test_at_most_once_nobody_calls_again_after_a_caller_that_is_lost(voi
     assert_memory_equal(info.note, "order 7", 7);
     assert_null(hf_hold_result(none, NULL));
     hf_hold_close(none);
-    /* What was paid for is kept all the same. */
+    /* A result that was paid for is kept nevertheless. */
     assert_status(hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, STAYS), HF_OK);
     hf_hold_close(hold);
     hf_hold *done;
@@ -464,7 +465,7 @@ static void test_an_outcome_is_settled_by_hand(void **state) {
     assert_status(hf_once_settle(his, HF_ONCE_NONE, fence, 0, NULL, 0, 0, NULL, 0), HF_OK);
     assert_int_equal(looked(hers).state, HF_ONCE_NONE);
     hf_hold_close(hold);
-    /* A late result is no more than that, after each of them. */
+    /* A late result after each kind of settlement. */
     static const struct {
         int32_t state;
         hf_status late;
@@ -481,7 +482,7 @@ static void test_an_outcome_is_settled_by_hand(void **state) {
                       cases[i].state == HF_ONCE_NONE ? HF_ENOTHELD : HF_OK);
         hf_hold_close(hold);
     }
-    /* After a retry, and the next caller has begun. */
+    /* After a retry, when the next caller has begun. */
     hold = called(hers, "");
     fence = hf_hold_fence(hold);
     TELL("DEL k");
@@ -518,7 +519,7 @@ static void test_those_that_wait_are_told_of_every_end(void **state) {
         for (int j = 0; j < 3; j++) {
             hf_completion next = next_of(ben);
             assert_status(next.status, cases[i].told);
-            if (next.status == HF_OK) { /* its turn, for which the others wait */
+            if (next.status == HF_OK) { /* the turn for which the others wait */
                 assert_status(hf_once_mark(next.hold, HF_NEVER, NULL, 0), HF_OK);
                 assert_status(hf_once_finish(next.hold, HF_ONCE_RETRY, NULL, 0, 0), HF_OK);
             }
@@ -576,7 +577,7 @@ static void test_no_call_begins_without_its_hold_or_its_answer(void **state) {
     hf_hold_close(hold);
     hf_hold_close(other);
     TELL("FLUSHALL");
-    /* A server that cannot write it: nothing is called, and nothing is left. */
+    /* The server cannot write the mark: the call is not made, and nothing is left. */
     assert_status(most(hers, 0, NULL, &hold), HF_OK);
     TELL("CONFIG SET maxmemory 1000");
     hf_status status = hf_once_mark(hold, HF_NEVER, NULL, 0);

@@ -1,6 +1,6 @@
 /*
- * The scripts as a wire format: what they do to keys that any client may have
- * written. C4 or H6 beside a test is a row of docs/interleavings.md.
+ * The scripts as a wire format: their effect on keys that any client may have written. A label as
+ * C4 or H6 beside a test is a row of docs/interleavings.md.
  */
 #include "../server.h"
 
@@ -30,11 +30,11 @@
 #define DAY INT64_C(86400000)
 enum { NEVER = -1 };
 
-static redisContext *user; /* who runs the scripts */
-static bool whole;         /* all goes the general way, and not a short one first */
+static redisContext *user; /* the connection that runs the scripts */
+static bool whole;         /* all requests take the general way, none a short one first */
 
-/* The server's clock, in microseconds, which only the test moves (preload/step.c), so that
- * no pause of the machine ends a lease. NULL: with-redis gave no such clock. */
+/* The server's clock in microseconds, which only the test moves (preload/step.c), so that no pause
+ * of the machine ends a lease. NULL: with-redis gave no such clock. */
 static _Atomic int64_t *clock_us;
 
 static int stop_clock(void **state) {
@@ -52,9 +52,9 @@ static int stop_clock(void **state) {
     return 0;
 }
 
-/* For the server. It looks at its clock when a command comes, each look adds a microsecond, and
- * servers look more or less often: a pause starts the millisecond anew, so that all servers are in
- * the same one. */
+/* Let ms pass for the server. It reads its clock when a command arrives, each reading adds a
+ * microsecond, and servers differ in how often they read it: a pause begins at a whole millisecond,
+ * so that all servers are in the same one. */
 static void pass_ms(int ms) {
     if (clock_us != NULL)
         *clock_us += ms * 1000 - *clock_us % 1000;
@@ -64,7 +64,7 @@ static void pass_ms(int ms) {
 
 static int set_up(void **state) {
     (void)state;
-    if (clock_us != NULL) { /* never back: a new test comes later than the one before */
+    if (clock_us != NULL) { /* a later test gets a later clock */
         int64_t now = (int64_t)time(NULL) * 1000000;
         if (now > *clock_us)
             *clock_us = now;
@@ -88,16 +88,16 @@ static int set_up_whole(void **state) {
 static const char *number(int64_t value) { return text("%" PRId64, value); }
 static const char *fence16(int64_t fence) { return text("%016" PRId64, fence); }
 
-/* A hold id. */
+/* Return a hold id. */
 static const char *id(int n) { return text("%032x", n); }
 static const char *dead(const char *hold) { return text("{stock}stock:%s:hf1:d", hold); }
 static const char *field(const char *hold) { return text("h%s", hold); }
 static const char *channel(const char *client) { return text("hf:%s", client); }
 
-/* What one hold id asks for. What is left out: 10 s, exclusive, nests, does not wait. */
+/* The request of one hold id. Default values: 10 s, exclusive, nests, does not wait. */
 typedef struct {
     const char *hold, *owner;
-    const char *client; /* it waits */
+    const char *client; /* given: it waits */
     int64_t lease;      /* or NEVER */
     const char *mode;   /* x, o, s0, s2 */
     const char *nests;
@@ -109,12 +109,12 @@ static int64_t lease_of(const asking *a) {
     return a->lease == 0 ? 10000 : a->lease == NEVER ? 0 : a->lease;
 }
 
-/* Readers do not nest, unless they say so. */
+/* Return what a hold nests in; a shared hold does not nest unless it says so. */
 static const char *nests_of(const asking *a) {
     return a->nests != NULL ? a->nests : a->mode != NULL && *a->mode == 's' ? "0" : "1";
 }
 
-/* Its member of the queue. */
+/* Return its member of the queue. */
 static const char *member_of(asking a) {
     const char *mode = a.mode != NULL ? a.mode : "x";
     return text("%s%s%c%010" PRId64 "%c%012" PRId64 "%s%s", a.hold, a.client, a.sharded ? 's' : 'p',
@@ -126,7 +126,7 @@ static const char *member(const char *hold, const char *client, const char *owne
     return member_of((asking){hold, owner, .client = client});
 }
 
-/* Run a script; keys and arguments are strings, and NULL ends them. */
+/* Run a script; keys and arguments are strings, ended by a NULL. */
 static redisReply *run(const hf_script *script, int keys, ...) {
     const char *words[1024] = {"EVAL", script->text, number(keys)};
     int count = 3;
@@ -141,7 +141,7 @@ static redisReply *run(const hf_script *script, int keys, ...) {
 /* The answer about one hold id. */
 typedef struct {
     int64_t now, again, state;
-    const char *result; /* if it is one */
+    const char *result; /* the result, if there is one */
     union {
         int64_t fence, score;
     };
@@ -187,7 +187,7 @@ static redisReply *acquire_all(const char *floor, const asking *asks, size_t cou
     return asked(redisCommandArgv(user, (int)n, words, NULL), "acquire");
 }
 
-/* Any floor but none is looked at in the general way. */
+/* A floor, even a low one, is checked in the general way only. */
 static const char *no_floor(void) { return whole ? "1" : "0"; }
 
 static redisReply *acquire_reply(asking a) { return acquire_all(no_floor(), &a, 1); }
@@ -197,17 +197,17 @@ static answer acquire_above(int64_t floor, asking a) {
     return read_answer(acquire_all(number(floor), &a, 1), 0);
 }
 
-/* A try. */
+/* Try to acquire. */
 static answer try_once(const char *hold, const char *owner) {
     return acquire((asking){hold, .owner = owner});
 }
 
-/* Queue, or look after one's place. */
+/* Queue, or look after a place. */
 static answer join(const char *hold, const char *client, const char *owner) {
     return acquire((asking){hold, owner, .client = client});
 }
 
-/* Held, for the tests that begin with a holder. */
+/* Hold the lock, for tests that begin with a holder. */
 static int64_t hold_as(asking a) {
     answer got = acquire(a);
     assert_int_equal(got.state, HELD);
@@ -223,7 +223,7 @@ static redisReply *take_reply(const char *hold, const char *owner, const char *l
     return run(&hf_script_take, 2, K, F, field(hold), owner, lease, fence16(floor), NULL);
 }
 
-/* Its fence, 0 or -1. */
+/* Return its fence, 0 or -1. */
 static int64_t take(const char *hold, const char *owner) {
     redisReply *reply = good(take_reply(hold, owner, "10000", 0));
     if (reply->type == REDIS_REPLY_INTEGER)
@@ -232,7 +232,7 @@ static int64_t take(const char *hold, const char *owner) {
     return strtoll(reply->str, NULL, 10);
 }
 
-/* Its answer, or NULL if there is more to look at. */
+/* Return its answer, or NULL if there is more to look at. */
 static const char *wait_for(asking a) {
     redisReply *reply = good(run(&hf_script_wait, 2, K, Q, member_of(a), a.owner, NULL));
     if (reply->type == REDIS_REPLY_STRING)
@@ -251,7 +251,7 @@ static int64_t release_of(const char *hold, const char *fence) {
 
 static int64_t release(const char *hold) { return release_of(hold, held_fence(hold)); }
 
-/* With all that a client may add. */
+/* Release with everything that a client may add. */
 static int64_t release_with(const char *hold, const char *bury, const char *its_member) {
     const char *fence = held_fence(hold);
     if (*bury == '0')
@@ -260,7 +260,7 @@ static int64_t release_with(const char *hold, const char *bury, const char *its_
         run(&hf_script_release, 6, KEYS, dead(hold), hold, fence, bury, its_member, NULL));
 }
 
-/* The other mode, without a print. */
+/* The other mode's columns, without a print. */
 #define TERMS "-----------------------------------------------------------------"
 
 static int64_t finish(const char *hold, const char *fence, const char *ms, const char *bytes,
@@ -273,7 +273,7 @@ static int64_t release_result(const char *hold, const char *ms, const char *byte
     return finish(hold, held_fence(hold), ms, bytes, "d");
 }
 
-/* A record that another has left. */
+/* Leave a record as another caller would. */
 static void leave_record(const char *hold, const char *kind, int64_t fence, const char *bytes) {
     good(kept(redisCommand(user, "HSET %s hf1 %s%s%s%s%08d" TERMS "ann n %s b %s", R, hold, kind,
                            fence16(fence), fence16(fence), (int)strlen(bytes), "", bytes)));
@@ -327,7 +327,7 @@ static int64_t break_lock(int64_t fence, const char *also_foreign) {
     return integer(run(&hf_script_break, 5, KEYS, number(fence), also_foreign, NULL));
 }
 
-/* Hand on a free lock; -2: there is more to skip. */
+/* Hand on a free lock; -2: there are more waiters to skip. */
 static int64_t kick(void) {
     redisReply *reply = good(run(&hf_script_acquire, 5, KEYS, "0", NULL));
     assert_int_equal(reply->elements, 2);
@@ -346,34 +346,35 @@ static int64_t seen(int what) { return integer(inspect(0, 0)->element[what]); }
 /* ---------------------------------------------------------------- Looking */
 
 static int64_t exists(const char *key) { return NUMBER("EXISTS %s", key); }
-/* ~ only keeps the queue. */
+/* Return the number of waiters; the member ~ only keeps the queue. */
 static int64_t queue_length(void) { return NUMBER("ZCOUNT " Q " -inf (inf"); }
 static int64_t place(const char *its_member) {
     const char *score = STRING("ZSCORE " Q " %s", its_member);
     return score != NULL ? strtoll(score, NULL, 10) : -1;
 }
 
-/* At about this time. A relative end counts from when the script began. */
+/* Check that the key ends at about this time: a relative end counts from the start of the script.
+ */
 static void assert_expires(const char *key, int64_t at) {
     assert_in_range(expires_at(key), at - 1000, at + 1000);
 }
-/* At this very time. */
+/* Check that the key ends exactly then. */
 static void assert_ends(const char *key, int64_t at) {
     int slack = tells_expiry() ? 0 : EXPIRY_SLACK;
     assert_in_range(expires_at(key), at - slack, at + slack);
 }
 
-/* What a script has reckoned from a PTTL may be a little late. */
+/* Check an end that a script computed from a PTTL: it may be a little late. */
 static void assert_near(const char *key, int64_t at) {
     if (at < 0)
         assert_int_equal(expires_at(key), at);
     else
-        assert_in_range(expires_at(key), at - 100, at + 100); /* a busy machine pauses in it */
+        assert_in_range(expires_at(key), at - 100, at + 100); /* a busy machine pauses in between */
 }
 
-/* The columns of a hold, in whatever form K is. */
+/* The columns of a hold, whatever the form of K. */
 typedef struct {
-    char form; /* t aken, o ne, b arred to wait, m any; or none */
+    char form; /* t aken, o ne, b arred to wait, m any; or 0 */
     const char *fence, *owner, *client;
     char mode;
 } column;
@@ -413,7 +414,7 @@ static void assert_holder(const char *hold, const char *owner) {
 
 static void assert_not_held(const char *hold) { assert_null(columns(hold).owner); }
 
-/* The three forms, byte by byte. */
+/* Check the three forms, byte by byte. */
 static void assert_taken(const char *hold, int64_t fence, const char *owner) {
     assert_int_equal(NUMBER("HLEN " K), 1);
     assert_string_equal(STRING("HGET " K " h%s%s", hold, fence16(fence)), owner);
@@ -452,7 +453,7 @@ static int64_t server_us(void) {
            strtoll(time->element[1]->str, NULL, 10);
 }
 
-/* When S says that a hold ends; -1: never. */
+/* Return the end of a hold according to S; -1: never. */
 static int64_t expiry(const char *hold) {
     const char *ends = STRING("ZSCORE " S " %s", hold);
     assert_non_null(ends);
@@ -461,7 +462,7 @@ static int64_t expiry(const char *hold) {
 
 /* --------------------------------------------------------------- Preparing */
 
-/* Held in the form that a queue needs, and no waiter is in it. */
+/* Hold the lock in the form that a queue needs, without a waiter. */
 static int64_t hold_one(const char *hold, const char *owner) {
     int64_t fence = hold_by(hold, owner, 10000);
     assert_int_equal(join(id(0xffff), GONE, "gone").state, QUEUED);
@@ -471,13 +472,13 @@ static int64_t hold_one(const char *hold, const char *owner) {
     return fence;
 }
 
-/* A member that is there, whoever wrote it. Needs an F that is flagged or lost. */
+/* Add a member, whoever wrote it. F must be flagged or lost. */
 static void queue(const char *its_member, int64_t score) {
     assert_in_range(NUMBER("ZADD " Q " %s %s inf ~", number(score), its_member), 1, 2);
     TELL("PEXPIRE " Q " 30000");
 }
 
-/* A listener; heard() reads its messages. */
+/* Open a listener; heard() reads its messages. */
 static redisContext *listen_to(const char *how, const char *name) {
     redisContext *context = connect_raw();
     good(kept(redisCommand(context, "%s %s", how, name)));
@@ -488,7 +489,7 @@ static redisContext *subscribe(const char *client) {
     return listen_to("SUBSCRIBE", channel(client));
 }
 
-/* The queue's waiters live: without a listener they are thrown out sooner or later. */
+/* Let the queue's waiters look alive: without a listener they are thrown out sooner or later. */
 static redisContext *all_live(void) {
     static const char *const clients[] = {ANN, BEN, CAT, DAN};
     redisContext *context = connect_raw();
@@ -497,8 +498,8 @@ static redisContext *all_live(void) {
     return context;
 }
 
-/* The message that came since the last time, or NULL; more than one is an error.
- * A message published before a PING arrives before its answer. */
+/* Return the message that arrived since the last call, or NULL; more than one is an error. A
+ * message that is published before a PING arrives before the PING's answer. */
 static const char *heard(redisContext *context) {
     const char *message = NULL;
     redisReply *reply = asked(redisCommand(context, "PING"), "PING");
@@ -529,7 +530,7 @@ static message read_grant(const char *said) {
 
 static message heard_grant(redisContext *context) { return read_grant(heard(context)); }
 
-/* Run the scripts as a user that lacks a permission. */
+/* Run the scripts from now on as a user without a permission. */
 static redisContext *become(const char *rule) {
     TELL("ACL SETUSER limited reset on nopass ~* +@all &*");
     TELL(text("ACL SETUSER limited %s", rule));
@@ -556,7 +557,7 @@ static void test_a_take_writes_one_field_and_a_plain_fence(void **state) {
     assert_expires(K, fence / 1000 + 10000);
     assert_expires(F, fence / 1000 + DAY);
     assert_int_equal(NUMBER("DBSIZE"), 2);
-    /* The plain release. */
+    /* The plain HDEL as a release. */
     assert_int_equal(NUMBER("HDEL " K " h%s%s", id(1), fence16(fence + 1)), 0);
     assert_int_equal(NUMBER("HDEL " K " h%s%s", id(1), fence16(fence)), 1);
     assert_int_equal(exists(K), 0);
@@ -569,7 +570,7 @@ static void test_a_take_of_a_lock_that_is_not_free_does_nothing(void **state) {
     hold_by(id(1), "ann", 10000);
     char *before = snapshot(K), *fence = snapshot(F);
     assert_int_equal(take(id(2), "ben"), -1);
-    assert_int_equal(take(id(1), "ann"), -1); /* a retry asks by acquire */
+    assert_int_equal(take(id(1), "ann"), -1); /* a retry uses acquire */
     assert_string_equal(snapshot(K), before);
     assert_string_equal(snapshot(F), fence);
     for (size_t i = 0; i < COUNT(foreign); i++) {
@@ -589,7 +590,7 @@ static void test_a_take_leaves_to_acquire_what_is_to_be_looked_after(void **stat
         text("%s" NOBODY NO_DEAD, fence16(1000)),
         text("%s" ANN NO_DEAD, fence16(1000)),
         text("%s" NOBODY "%013" PRId64, fence16(1000), ahead / 1000),
-        fence16(ahead), /* the clock has gone back */
+        fence16(ahead), /* the clock has been set back */
         text("%s" ANN NO_DEAD, fence16(ahead)),
     };
     for (size_t i = 0; i < COUNT(fences); i++) {
@@ -616,7 +617,7 @@ static void test_a_take_below_the_floor_writes_nothing(void **state) { /* C10 */
                      REDIS_REPLY_STRING);
 }
 
-/* PEXPIRE with what has passed deletes the key: a hold that is none. */
+/* PEXPIRE with a time in the past deletes the key: there would be no hold. */
 static void test_a_take_out_of_bounds_writes_nothing(void **state) {
     static const char *const leases[] = {
         "0",   "9", "-1", "0.5",          "10000.5", "1e300", "1e400",       "nan",
@@ -677,7 +678,7 @@ static void test_a_busy_answer_tells_when_to_come_back(void **state) {
     assert_string_equal(snapshot(K), before);
     assert_string_equal(snapshot(F), fence);
     assert_int_equal(exists(Q), 0); /* it did not ask to wait */
-    /* Of several holds: the first that ends. */
+    /* If there are several holds: the first to end. */
     hold_by(id(3), "ann", 2000);
     assert_in_range(try_once(id(2), "ben").again, 1000, 2000);
 }
@@ -701,7 +702,7 @@ static void test_a_retry_of_acquire_is_told_what_is_left_and_adds_nothing(void *
     }
 }
 
-/* Else a pushed grant that is asked for in its first millisecond is never claimed. */
+/* Otherwise a pushed grant that is asked for in its first millisecond is never claimed. */
 static void test_a_retry_is_told_less_than_the_whole_lease(void **state) {
     (void)state;
     hold_by(id(1), "ann", 60000);
@@ -756,7 +757,7 @@ static void test_a_late_copy_of_a_release_touches_nobody(void **state) { /* C2a 
         char *before = snapshot(K);
         assert_int_equal(release_of(id(1), fence), 0);
         assert_int_equal(release_of(id(2), fence), 0);
-        assert_int_equal(release_of(id(3), fence), 0); /* another time of that id */
+        assert_int_equal(release_of(id(3), fence), 0); /* another use of that id */
         assert_string_equal(snapshot(K), before);
         TELL("DEL " K " " S " " Q);
     }
@@ -795,7 +796,7 @@ static void test_with_nobody_in_the_queue_the_fence_is_plain_again(void **state)
     assert_plain(fence);
     assert_int_equal(exists(K), 0);
     assert_int_equal(exists(Q), 0);
-    /* Although the queue is lost. */
+    /* Also if the queue is lost. */
     fence = hold_one(id(1), "ann");
     TELL("DEL " Q);
     assert_int_equal(release(id(1)), 1);
@@ -811,7 +812,7 @@ static void test_a_dead_hold_id_neither_acquires_nor_queues(void **state) { /* C
     assert_in_range(NUMBER("PTTL %s", dead(id(1))), 590000, 600000);
     int64_t until = server_us() / 1000 + 600000;
     assert_in_range(strtoll(STRING("GETRANGE " F " 48 60"), NULL, 10), until - 1000, until);
-    /* Late copies of its acquire, on a free lock and on one that is held. */
+    /* Late copies of the acquire, on a free lock and on a held one. */
     assert_int_equal(take(id(1), "ann"), 0);
     assert_int_equal(try_once(id(1), "ann").state, DEAD);
     assert_int_equal(join(id(1), ANN, "ann").state, DEAD);
@@ -823,7 +824,7 @@ static void test_a_dead_hold_id_neither_acquires_nor_queues(void **state) { /* C
     assert_holder(id(2), "ann");
     assert_int_equal(NUMBER("HLEN " K), 1);
     assert_int_equal(exists(Q), 0);
-    /* The hold that came after it leaves F as it is: the id stays dead. */
+    /* The next hold leaves F as it is: the id stays dead. */
     assert_int_equal(release(id(2)), 1);
     assert_int_equal(take(id(1), "ann"), 0);
     assert_int_equal(try_once(id(1), "ann").state, DEAD);
@@ -843,7 +844,7 @@ static void test_a_dead_id_stays_dead_through_a_queue(void **state) { /* C3 */
     assert_string_equal(STRING("GETRANGE " F " 16 60"), text(NOBODY "%s", until));
     assert_int_equal(take(id(1), "ann"), 0);
     assert_int_equal(try_once(id(1), "ann").state, DEAD);
-    /* Until all of them are forgotten: then F is plain with the next that looks at it. */
+    /* Until all dead ids are forgotten: then the next request that looks at F finds it plain. */
     TELL("SETRANGE " F " 48 %s", text("%013d", 1000));
     TELL("DEL %s", dead(id(1)));
     int64_t fence = hold_by(id(3), "ann", 10000);
@@ -851,8 +852,8 @@ static void test_a_dead_id_stays_dead_through_a_queue(void **state) { /* C3 */
     redisFree(ben);
 }
 
-/* A copy of its `wait` that comes late: `wait` does not look for dead ids, but sees from K that
- * there may be one. */
+/* A copy of the `wait` arrives late: `wait` does not look for dead ids, but sees from K that there
+ * may be some. */
 static void test_a_dead_id_is_not_queued_by_a_late_wait(void **state) { /* C3 */
     redisContext *ben = subscribe(BEN), *cat = subscribe(CAT);
     asking late = {id(3), "cat", .client = CAT}, other = {id(5), "ben", .client = BEN};
@@ -864,12 +865,12 @@ static void test_a_dead_id_is_not_queued_by_a_late_wait(void **state) { /* C3 */
     assert_int_equal(columns(id(1)).form, 'b');
     assert_null(wait_for(late));
     assert_int_equal(join(id(3), CAT, "cat").state, DEAD);
-    /* Handed on by the short release; */
+    /* Handed on by the short release, */
     assert_int_equal(release(id(1)), 1);
     assert_string_equal(heard_grant(ben).hold, id(2));
     assert_int_equal(columns(id(2)).form, 'b');
     assert_null(wait_for(late));
-    /* by the general one, from a lock that was taken; */
+    /* by the general release, from a lock that was taken, */
     assert_int_equal(release(id(2)), 1);
     assert_int_equal(try_once(id(4), "ann").state, HELD);
     assert_int_equal(columns(id(4)).form, 't');
@@ -900,10 +901,10 @@ static void test_a_cancelled_hold_id_is_dead_and_out_of_the_queue(void **state) 
     assert_in_range(NUMBER("PTTL %s", dead(id(2))), 590000, 600000);
     assert_int_equal(join(id(2), BEN, "ben").state, DEAD);
     assert_int_equal(queue_length(), 0);
-    /* Before its enqueue came at all. */
+    /* Before its enqueue has arrived at all. */
     assert_int_equal(cancel(id(3), "1", member(id(3), BEN, "ben")).state, BUSY);
     assert_int_equal(join(id(3), BEN, "ben").state, DEAD);
-    /* Released before its acquire came at all, and its member with it. */
+    /* Released before its acquire has arrived, and its member with it. */
     assert_int_equal(join(id(4), BEN, "ben").state, QUEUED);
     assert_int_equal(release_with(id(4), "1", member(id(4), BEN, "ben")), 0);
     assert_int_equal(queue_length(), 0);
@@ -947,7 +948,7 @@ static void test_cancel_answers_a_grant_that_has_happened(void **state) {
     redisFree(ben);
 }
 
-/* What is kept may end before a copy of its acquire comes. */
+/* A kept hold may end before a copy of its acquire arrives. */
 static void test_cancel_buries_what_is_held_and_leaves_it_there(void **state) {
     (void)state;
     hold_by(id(1), "ann", 100);
@@ -1049,22 +1050,22 @@ static void test_many_renewals_of_one_lock_in_one_call_agree(void **state) { /* 
         assert_int_equal(integer(reply->element[1 + i]), i % 2 == 0 ? 30000 : 40000);
         latest = expiry(id(i)) > latest ? expiry(id(i)) : latest;
     }
-    assert_near(K, latest); /* the longest was shortened in the middle of it */
+    assert_near(K, latest); /* the longest was shortened in the middle of the call */
     assert_near(S, latest);
 }
 
 static void test_the_keys_expiry_is_the_latest_of_its_holds(void **state) { /* C7 */
     (void)state;
     hold_by(id(2), "ann", 5000);
-    hold_by(id(1), "ann", 60000); /* a longer one comes */
+    hold_by(id(1), "ann", 60000); /* a longer one begins */
     assert_near(K, expiry(id(1)));
-    hold_by(id(3), "ann", 20000); /* a shorter one */
+    hold_by(id(3), "ann", 20000); /* a shorter one begins */
     assert_near(K, expiry(id(1)));
-    assert_int_equal(release(id(1)), 1); /* the longest goes */
+    assert_int_equal(release(id(1)), 1); /* the longest ends */
     assert_near(K, expiry(id(3)));
     assert_in_range(renew(id(2), 30000, LONGER), 29000, 30000);
     assert_near(K, expiry(id(2)));
-    assert_int_equal(release(id(3)), 1); /* a shorter one goes */
+    assert_int_equal(release(id(3)), 1); /* a shorter one ends */
     assert_near(K, expiry(id(2)));
     hold_by(id(4), "ann", NEVER);
     assert_int_equal(NUMBER("PTTL " K), -1);
@@ -1073,7 +1074,7 @@ static void test_the_keys_expiry_is_the_latest_of_its_holds(void **state) { /* C
     assert_int_equal(NUMBER("PTTL " K), -1);
     hold_by(id(5), "ann", 5000);
     assert_int_equal(NUMBER("PTTL " K), -1);
-    assert_int_equal(release(id(4)), 1); /* the one without end goes */
+    assert_int_equal(release(id(4)), 1); /* the endless one ends */
     assert_near(K, expiry(id(2)));
     assert_near(S, expiry(id(2)));
 }
@@ -1108,7 +1109,7 @@ static void test_a_renewal_shortens_nothing_unless_told_to(void **state) {
     assert_string_equal(snapshot(K), before);
     assert_int_equal(renew(id(1), 5000, EXACTLY), 5000);
     assert_in_range(NUMBER("PTTL " K), 4000, 5000);
-    /* A hold without end is shortened too; and another hold keeps its end. */
+    /* A hold without an end is shortened as well; another hold keeps its end. */
     assert_int_equal(renew(id(1), NEVER, EXACTLY), -1);
     hold_by(id(2), "ann", 30000);
     assert_int_equal(renew(id(1), 5000, EXACTLY), 5000);
@@ -1116,7 +1117,7 @@ static void test_a_renewal_shortens_nothing_unless_told_to(void **state) {
     assert_near(S, expiry(id(2)));
 }
 
-/* Another program may have given the key an earlier end than its holds have. */
+/* Another program may have given the key an earlier end than the holds have. */
 static void test_a_renewal_sees_the_keys_own_end(void **state) {
     (void)state;
     hold_by(id(1), "ann", 60000);
@@ -1146,17 +1147,17 @@ static void test_an_expired_hold_counts_for_nothing_although_the_key_lives(void 
     assert_int_equal(cancel(id(2), "0", "").state, BUSY);
     assert_int_equal(release_of(id(2), its_fence), 0);
     assert_many(fence, 1, "ann", 1);
-    /* With the last hold that counts the lock is free. */
+    /* When the last hold that counts ends, the lock is free. */
     assert_int_equal(release(id(1)), 1);
     assert_int_equal(exists(K), 0);
     assert_int_equal(exists(S), 0);
 }
 
-/* A server deletes a key at once that is to end now. What another hold adds to it must stay whole.
- */
+/* A server deletes a key at once that is to end now. What another hold has added to it must
+ * survive. */
 static void test_a_shared_hold_in_its_last_millisecond_takes_no_other_with_it(void **state) {
     (void)state;
-    for (int ends = 0; ends < 3; ends++) { /* in the end a waiter that comes back to its place */
+    for (int ends = 0; ends < 3; ends++) { /* the last one: a waiter that returns to its place */
         TELL("DEL " K " " S);
         int64_t fence = hold_as((asking){id(1), "ann", .mode = "x"});
         assert_int_equal(release(id(1)), 1);
@@ -1185,7 +1186,7 @@ static void test_expired_holds_leave_with_the_next_that_looks(void **state) {
     pass_ms(30);
     assert_int_equal(try_once(id(7), "ben").state, BUSY);
     assert_many(fence, 1, "ann", 2);
-    /* The exclusive ones have ended, and a nested shared one has not: it is shared now. */
+    /* The exclusive holds have ended, and a nested shared one has not: the lock is shared now. */
     assert_int_equal(renew(id(1), 10, EXACTLY), 10);
     pass_ms(30);
     assert_int_equal(try_once(id(7), "ben").state, BUSY);
@@ -1242,7 +1243,7 @@ static void test_a_renewal_of_one_of_many_asks_for_the_key_of_their_ends(void **
     assert_int_equal(integer(reply->element[1]), -4);
     assert_int_equal(integer(reply->element[2]), -4);
     assert_string_equal(snapshot(K), before);
-    /* One with it, and one without. */
+    /* One call with the hold, and one without. */
     reply = good(run(&hf_script_renew, 3, K, K, S, RENEWAL(one), two, "60000", LONGER, "3", NULL));
     assert_int_equal(integer(reply->element[1]), -4);
     assert_int_equal(integer(reply->element[2]), 60000);
@@ -1260,7 +1261,7 @@ static void test_a_waiter_is_queued_in_the_order_of_arrival(void **state) {
     assert_int_equal(second.score, second.now);
     assert_int_equal(second.rank, 0);
     assert_in_range(second.again, 9000, 10000);
-    /* No take gets the lock past it, and its holder's release passes no waiter. */
+    /* A take does not get the lock past the waiter, nor does its holder's release. */
     assert_one(id(1), fence, "x000000000000ann");
     assert_flagged(fence, NOBODY);
     answer third = join(id(3), BEN, "alice");
@@ -1307,11 +1308,11 @@ static void test_a_waiter_that_comes_back_is_queued_at_its_first_score(void **st
     a = acquire((asking){id(2), "ben", .client = BEN, .score = a.score});
     assert_int_equal(a.state, QUEUED_AGAIN); /* it had been thrown out */
     assert_int_equal(a.rank, 0);
-    /* So does one that lost its id: it comes back under a new one. */
+    /* A waiter that has lost its id also returns, under a new one. */
     a = acquire((asking){id(4), "ben", .client = BEN, .score = a.score - 1});
     assert_int_equal(a.state, QUEUED_AGAIN);
     assert_int_equal(a.rank, 0);
-    /* And the second time it is in. */
+    /* The second time it is in the queue. */
     assert_int_equal(acquire((asking){id(4), "ben", .client = BEN, .score = a.score}).state,
                      QUEUED);
     redisFree(all);
@@ -1343,7 +1344,7 @@ static void test_a_head_start_passes_those_alone_who_came_within_it(void **state
     answer again = acquire(urgent);
     assert_int_equal(again.state, QUEUED);
     assert_int_equal(again.score, a.score);
-    /* The lock is free, and the first is served. */
+    /* The lock is free, and the first waiter is served. */
     TELL("DEL " K);
     assert_int_equal(acquire((asking){id(5), "eve", .client = DAN, .score = -7000000}).state, HELD);
     assert_int_equal(queue_length(), 3);
@@ -1353,19 +1354,19 @@ static void test_a_head_start_passes_those_alone_who_came_within_it(void **state
 static void test_success_takes_the_waiter_out_of_the_queue(void **state) { /* C8 */
     redisContext *all = all_live();
     (void)state;
-    /* Free, and it is the head. */
+    /* The lock is free, and the waiter is the first. */
     queue(member(id(1), ANN, "ann"), 1000);
     assert_int_equal(join(id(1), ANN, "ann").state, HELD);
     assert_int_equal(queue_length(), 0);
-    /* Granted already, and its message lost. */
+    /* The lock is already granted to it, and the message is lost. */
     queue(member(id(1), ANN, "ann"), 1000);
     assert_int_equal(join(id(1), ANN, "ann").state, HELD);
     assert_int_equal(queue_length(), 0);
-    /* Its owner holds it by now. */
+    /* Its owner already holds the lock. */
     queue(member(id(2), ANN, "ann"), 1000);
     assert_int_equal(join(id(2), ANN, "ann").state, HELD);
     assert_int_equal(queue_length(), 0);
-    /* Or it is dead. */
+    /* The id is dead. */
     assert_int_equal(cancel(id(3), "1", "").state, BUSY);
     queue(member(id(3), BEN, "ben"), 1000);
     assert_int_equal(join(id(3), BEN, "ben").state, DEAD);
@@ -1421,7 +1422,7 @@ static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **s
     assert_int_equal(a.fence, grant.fence);
     assert_int_equal(queue_length(), 1);
     assert_many(grant.fence, 2, "ben", 2);
-    /* The one that is not claimed yet is still to be seen. */
+    /* The unclaimed grant is still visible. */
     assert_hold(id(2), 'x', grant.fence, BEN, "ben");
     assert_hold(id(4), 'x', grant.fence, NOBODY, "ben");
     assert_int_equal(claim(id(2), BEN, 10000), 10000);
@@ -1456,7 +1457,7 @@ static void test_one_call_asks_for_many_waiters_and_tells_the_state_of_each(void
     assert_int_equal(nested.state, HELD);
     assert_int_equal(nested.fence, fence);
     assert_int_equal(nested.left, 10000);
-    assert_int_equal(nested.again, 10000); /* the first hold that ends */
+    assert_int_equal(nested.again, 10000); /* until the first hold ends */
     assert_int_equal(joined.state, QUEUED);
     assert_true(joined.score > score);
     assert_int_equal(joined.rank, 1);
@@ -1478,7 +1479,7 @@ static void test_of_many_waiters_of_one_call_the_head_is_granted(void **state) {
     assert_int_equal(a.rank, 0);
     assert_int_equal(a.score, 2000);
     assert_int_equal(b.state, HELD);
-    assert_int_equal(b.left, 10000); /* who asks needs no claim */
+    assert_int_equal(b.left, 10000); /* a grant in an answer needs no claim */
     assert_in_range(b.again, 9000, 10000);
     assert_one(id(1), b.fence, "x000000010000ann");
     assert_flagged(b.fence, NOBODY); /* and leaves no mark */
@@ -1500,7 +1501,7 @@ static void test_a_wait_joins_the_queue_and_tells_of_the_holder(void **state) {
     assert_int_equal(queue_length(), 1);
     assert_string_equal(snapshot(K), lock);
     assert_string_equal(snapshot(F), last);
-    /* A pushed grant tells its lease. */
+    /* A pushed grant reports its lease. */
     redisContext *ben = subscribe(BEN);
     assert_int_equal(release(id(1)), 1);
     message grant = heard_grant(ben);
@@ -1549,7 +1550,7 @@ static void test_a_wait_gives_a_lost_queue_its_end(void **state) {
     TELL("DEL " Q);
     assert_non_null(wait_for((asking){id(2), "ben", .client = BEN}));
     assert_in_range(NUMBER("PTTL " Q), 20000, 30000);
-    assert_int_equal(NUMBER("ZCARD " Q), 2); /* ~ keeps it while waiters come and go */
+    assert_int_equal(NUMBER("ZCARD " Q), 2); /* ~ keeps the queue while waiters join and leave */
 }
 
 static void test_the_queues_end_moves_in_a_crowd(void **state) {
@@ -1557,7 +1558,7 @@ static void test_the_queues_end_moves_in_a_crowd(void **state) {
     redisContext *all = all_live();
     (void)state;
     hold_one(id(1), "ann");
-    pass_ms(1100); /* what is in use moves it once a second */
+    pass_ms(1100); /* requests move its end once a second */
     TELL("PEXPIRE " Q " 5000");
     assert_non_null(wait_for((asking){id(2), "ben", .client = BEN}));
     assert_in_range(NUMBER("PTTL " Q), 20000, 30000);
@@ -1613,7 +1614,7 @@ static void test_who_does_not_listen_is_skipped_and_not_told(void **state) { /* 
     join(id(3), CAT, "cat");
     assert_int_equal(release(id(1)), 1);
     assert_holder(id(3), "cat");
-    assert_string_equal(heard_grant(all).hold, id(3)); /* the first message there was */
+    assert_string_equal(heard_grant(all).hold, id(3)); /* the first message at all */
     assert_string_equal(heard_grant(cat).hold, id(3));
     assert_null(heard(all));
     assert_int_equal(queue_length(), 0);
@@ -1683,7 +1684,7 @@ static void test_a_claim_gives_the_whole_lease_and_takes_the_mark_away(void **st
             assert_int_equal(left, -1);
         assert_flagged(grant.fence, NOBODY);
         assert_int_equal(NUMBER("PTTL " K) == -1, some_leases[i] == NEVER);
-        left = claim(id(2), BEN, some_leases[i]); /* and its retry changes nothing */
+        left = claim(id(2), BEN, some_leases[i]); /* its retry changes nothing */
         if (some_leases[i] > 0)
             assert_in_range(left, some_leases[i] / 2, some_leases[i]);
         assert_flagged(grant.fence, NOBODY);
@@ -1692,7 +1693,7 @@ static void test_a_claim_gives_the_whole_lease_and_takes_the_mark_away(void **st
     redisFree(ben);
 }
 
-/* After a DEL a late copy of the acquire has the lock again, and others had it between. */
+/* After a DEL a late copy of the acquire has the lock again; in between another client had it. */
 static void test_a_claim_of_another_fence_is_of_nothing_held(void **state) {
     (void)state;
     int64_t fence = hold_by(id(1), "ann", 10000);
@@ -1742,7 +1743,7 @@ static void test_a_claim_writes_if_it_is_told_to(void **state) {
     }
 }
 
-/* ann's grant ran out without a claim, and she has more in the queue. */
+/* Leave a ghost: ann's grant ended without a claim, and she has more waiters in the queue. */
 static redisContext *leave_a_ghost(void) {
     redisContext *ann = subscribe(ANN);
     hold_by(id(1), "dan", 10000);
@@ -1862,10 +1863,10 @@ static void test_a_dead_crowd_is_skipped_in_bounded_steps(void **state) { /* M2 
     for (int i = 0; i < 125; i++)
         queue(member(id(1000 + i), GONE, "gone"), server_us());
     queue(member(id(2), BEN, "ben"), server_us());
-    assert_int_equal(release(id(1)), 2); /* released, and more to skip */
+    assert_int_equal(release(id(1)), 2); /* released, with more to skip */
     assert_int_equal(exists(K), 0);
     assert_int_equal(queue_length(), 76);
-    assert_int_equal(take(id(3), "cat"), 0); /* none of those that are left is passed */
+    assert_int_equal(take(id(3), "cat"), 0); /* no remaining waiter is passed */
     assert_int_equal(kick(), -2);
     assert_int_equal(queue_length(), 26);
     assert_in_range(kick(), 1, 3000);
@@ -1894,7 +1895,7 @@ static void test_kicks_come_to_an_end(void **state) { /* M2 */
         queue(member(id(1000 + i), GONE, "gone"), server_us());
     assert_int_equal(break_lock(1, "0"), 2);
     assert_int_equal(queue_length(), 25);
-    /* No waiter is left: to ask again would find no more. */
+    /* No waiter is left: another kick finds nothing. */
     assert_int_equal(kick(), 0);
     assert_int_equal(queue_length(), 0);
     assert_int_equal(exists(K), 0);
@@ -1943,7 +1944,7 @@ static void test_a_break_grants_to_the_next(void **state) {
     assert_holder(id(2), "ben");
     assert_int_equal(claim(id(2), BEN, 10000), 10000);
     TELL("DEL " K);
-    assert_int_equal(break_lock(fence, "0"), 1); /* free: it goes on to the next */
+    assert_int_equal(break_lock(fence, "0"), 1); /* free: it goes on to the next waiter */
     assert_holder(id(3), "cat");
     redisFree(ben);
     redisFree(cat);
@@ -1971,7 +1972,7 @@ static void test_a_break_of_one_reader_leaves_the_others(void **state) {
     int64_t second = hold_as((asking){id(2), "ben", .mode = "s2"});
     assert_int_equal(acquire((asking){id(3), "cat", .client = CAT, .mode = "s2"}).state, QUEUED);
     assert_int_equal(hold_as((asking){id(4), "ann", .mode = "s2", .nests = text("1%s", id(1))}),
-                     fence); /* it nests, so it goes too */
+                     fence); /* it nests, so it ends too */
     assert_int_equal(break_lock(fence - 1, "0"), 0);
     assert_int_equal(break_lock(0, "1"), 0);
     assert_null(heard(cat));
@@ -1980,7 +1981,7 @@ static void test_a_break_of_one_reader_leaves_the_others(void **state) {
     assert_not_held(id(1));
     assert_not_held(id(4));
     assert_hold(id(2), 's', second, NOBODY, "ben");
-    /* A retry finds nothing of it. */
+    /* A retry finds nothing. */
     assert_int_equal(break_lock(fence, "0"), 0);
     redisFree(cat);
 }
@@ -2049,7 +2050,7 @@ static void test_a_queue_of_another_type_is_an_error_and_nothing_is_changed(void
         assert_string_equal(snapshot(K), lock);
         assert_string_equal(snapshot(F), fence);
         assert_int_equal(NUMBER("DBSIZE"), 3);
-        /* The holder can still renew; and release, if only by `leave`. */
+        /* The holder can still renew, and release, though only by `leave`. */
         assert_int_equal(renew(id(1), 20000, LONGER), 20000);
         assert_int_equal(leave(id(1), held_fence(id(1))), 1);
         assert_int_equal(exists(K), 0);
@@ -2076,10 +2077,10 @@ static void test_readers_hold_it_together(void **state) {
     assert_int_equal(NUMBER("DBSIZE"), 3);
     answer b = acquire((asking){id(2), "ben", .mode = "s0", .lease = 20000});
     assert_int_equal(b.state, HELD);
-    assert_true(b.fence > a.fence); /* each has its own */
+    assert_true(b.fence > a.fence); /* each hold has its own */
     assert_many(0, 0, "", 2);
     assert_near(K, expiry(id(2)));
-    /* A writer does not, nor does it take; it comes back when the first of them ends. */
+    /* A writer neither joins nor takes the lock; it asks again when the first of them ends. */
     answer c = try_once(id(3), "cat");
     assert_int_equal(c.state, BUSY);
     assert_in_range(c.again, 9000, 10000);
@@ -2131,7 +2132,7 @@ static void test_nobody_passes_a_writer_in_the_queue(void **state) {
     answer a = acquire(reader(id(3), CAT, "cat"));
     assert_int_equal(a.state, QUEUED);
     assert_int_equal(a.rank, 1);
-    /* Not even if it looks after its place. */
+    /* Not even when it looks after its place. */
     assert_int_equal(acquire(reader(id(3), CAT, "cat")).state, QUEUED);
     assert_int_equal(release(id(1)), 1);
     assert_string_equal(heard_grant(ben).hold, id(2));
@@ -2178,12 +2179,12 @@ static void test_permits_bound_how_many_hold_it(void **state) {
     hold_as((asking){id(2), "ben", .mode = "s2"});
     assert_int_equal(acquire((asking){id(3), "cat", .mode = "s2"}).state, BUSY);
     assert_int_equal(acquire((asking){id(3), "cat", .client = CAT, .mode = "s2"}).state, QUEUED);
-    assert_int_equal(acquire((asking){id(4), "dan", .mode = "s3"}).state, BUSY); /* its turn */
+    assert_int_equal(acquire((asking){id(4), "dan", .mode = "s3"}).state, BUSY); /* cat's turn */
     assert_null(heard(cat));
     assert_int_equal(release(id(1)), 1);
     assert_string_equal(heard_grant(cat).hold, id(3));
     assert_many(0, 0, "", 2);
-    /* Who asks for more permits finds one; and who asks for no bound. */
+    /* An acquire for more permits finds one, and so does one without a limit. */
     assert_int_equal(acquire((asking){id(4), "dan", .mode = "s2"}).state, BUSY);
     assert_int_equal(acquire((asking){id(4), "dan", .mode = "s3"}).state, HELD);
     assert_int_equal(acquire((asking){id(5), "eve", .mode = "s0"}).state, HELD);
@@ -2213,7 +2214,7 @@ static void test_a_crashed_reader_frees_only_its_permit(void **state) {
     int64_t fence = hold_as((asking){id(2), "ben", .mode = "s2", .lease = 60000});
     answer a = acquire((asking){id(3), "cat", .client = CAT, .mode = "s2"});
     assert_int_equal(a.state, QUEUED);
-    assert_in_range(a.again, 1, 300); /* so it comes back when that one ends */
+    assert_in_range(a.again, 1, 300); /* so it asks again when that hold ends */
     assert_int_equal(join(id(4), DAN, "dan").state, QUEUED);
     pass_ms((int)a.again + 5);
     a = acquire((asking){id(3), "cat", .client = CAT, .mode = "s2"});
@@ -2239,14 +2240,14 @@ static void test_a_reader_nests_in_an_exclusive_hold_and_stays_when_that_ends(vo
     assert_hold(id(2), 's', fence, NOBODY, "ann");
     assert_int_equal(NUMBER("ZCARD " S), 2);
     assert_null(heard(ben));
-    /* The downgrade: readers come in. */
+    /* The downgrade: readers enter. */
     assert_int_equal(release(id(1)), 1);
     message grant = heard_grant(ben);
     assert_string_equal(grant.hold, id(3));
     assert_true(grant.fence > fence);
     assert_many(0, 0, "", 2);
     assert_null(heard(cat));
-    /* Its owner has no exclusive section any more, in which to nest. */
+    /* Its owner no longer has an exclusive section in which to nest. */
     assert_int_equal(acquire((asking){id(5), "ann", .mode = "x"}).state, BUSY);
     assert_int_equal(release(id(2)), 1);
     assert_int_equal(release(id(3)), 1);
@@ -2266,7 +2267,8 @@ static void test_an_upgrade_is_refused(void **state) {
     assert_int_equal(queue_length(), 0);
     assert_int_equal(acquire((asking){id(2), "ann", .mode = "o", .nests = within}).state, REFUSED);
     assert_many(0, 0, "", 1);
-    /* Another's hold, or one that has ended, or none of its own: it waits like others. */
+    /* The named hold is another owner's, has ended, or is not named: the acquire is busy as others
+     * are. */
     assert_int_equal(acquire((asking){id(2), "ben", .nests = within}).state, BUSY);
     assert_int_equal(acquire((asking){id(2), "ann", .nests = text("1%s", id(9))}).state, BUSY);
     assert_int_equal(acquire((asking){id(2), .owner = "ann"}).state, BUSY);
@@ -2315,7 +2317,7 @@ static void test_many_holds_without_their_ends_are_as_busy_as_anothers(void **st
     assert_int_equal(seen(STATE), 3);
     assert_int_equal(break_lock(0, "0"), 0);
     assert_string_equal(snapshot(K), before);
-    /* It ends with K. */
+    /* S ends with K. */
     TELL("PEXPIRE " K " 20");
     pass_ms(21);
     assert_int_equal(exists(K), 0);
@@ -2324,7 +2326,7 @@ static void test_many_holds_without_their_ends_are_as_busy_as_anothers(void **st
     redisFree(cat);
 }
 
-/* The section has ended with its last exclusive hold, although a nested one lives on. */
+/* The section ended with its last exclusive hold, although a nested hold still stands. */
 static void test_nothing_nests_in_a_section_that_has_ended(void **state) {
     (void)state;
     hold_by(id(1), "ann", 30);
@@ -2332,7 +2334,7 @@ static void test_nothing_nests_in_a_section_that_has_ended(void **state) {
     pass_ms(50);
     assert_int_equal(try_once(id(3), "ann").state, BUSY);
     assert_many(0, 0, "", 1);
-    /* And so it is if many are asked for in one call. */
+    /* The same if many ids ask in one call. */
     assert_int_equal(release(id(2)), 1);
     hold_by(id(1), "ann", 30);
     hold_as((asking){id(2), "ann", .mode = "s0", .nests = "1"});
@@ -2344,7 +2346,7 @@ static void test_nothing_nests_in_a_section_that_has_ended(void **state) {
     assert_many(0, 0, "", 2);
 }
 
-/* The other way round: what a lost K has left belongs to no hold. */
+/* The reverse: the ends that a lost K has left belong to no hold. */
 static void test_ends_without_a_lock_count_for_nothing(void **state) {
     (void)state;
     hold_as((asking){id(1), "ann", .mode = "s0", .lease = NEVER});
@@ -2374,7 +2376,7 @@ static void test_who_computes_once_leaves_the_result_for_all_others(void **state
     assert_int_equal(release_result(id(1), "20000", "forty-two"), 1);
     assert_record(id(1), "d", a.fence, "forty-two");
     assert_in_range(NUMBER("PTTL " R), 19000, 20000);
-    /* One message for all of a client; and the lock goes to who needs it. */
+    /* One message for all waiters of a client; the lock goes to a waiter that needs it. */
     const char *said = heard(ben);
     assert_non_null(said);
     assert_memory_equal(said, text("r%s", id(2)), 33);
@@ -2384,7 +2386,7 @@ static void test_who_computes_once_leaves_the_result_for_all_others(void **state
     assert_string_equal(heard_grant(dan).hold, id(3));
     assert_holder(id(3), "dan");
     assert_int_equal(queue_length(), 0);
-    /* Its bytes once in an answer. */
+    /* The answer has the result's bytes once. */
     const asking both[] = {{id(2), "ben", .client = BEN, .mode = "o"},
                            {id(4), "ben2", .client = BEN, .mode = "o"}};
     redisReply *reply = acquire_all("0", both, 2);
@@ -2396,7 +2398,7 @@ static void test_who_computes_once_leaves_the_result_for_all_others(void **state
     assert_string_equal(second.result, "");
     assert_in_range(second.left, 19000, 20000);
     assert_int_equal(queue_length(), 0);
-    /* Who asks exclusively is not concerned. */
+    /* An exclusive acquire is not affected. */
     assert_int_equal(try_once(id(6), "eve").state, BUSY);
     assert_int_equal(acquire((asking){id(7), "eve", .mode = "o"}).state, RESULT);
     redisFree(ben);
@@ -2414,7 +2416,7 @@ static void test_a_result_is_left_to_who_waits_in_the_queue_when_it_is_seen(void
     assert_int_equal(a.state, RESULT);
     assert_string_equal(a.result, "x");
     assert_int_equal(queue_length(), 0);
-    /* And who is the head when the lock is released is told, and not granted. */
+    /* A waiter at the head is told the result when the lock is released, and not granted it. */
     hold_by(id(1), "ann", 10000);
     TELL("DEL " R);
     assert_int_equal(acquire((asking){id(3), "ben", .client = BEN, .mode = "o"}).state, QUEUED);
@@ -2445,7 +2447,7 @@ static void test_a_result_may_be_any_bytes_or_none(void **state) {
     fence = hold_as((asking){id(1), "ann", .mode = "o"});
     assert_int_equal(release_result(id(1), "10000", ""), 1);
     assert_record(id(1), "d", fence, "");
-    /* When it has ended the next one computes. */
+    /* When the result has ended, the next caller computes. */
     TELL("PEXPIRE " R " 10");
     pass_ms(11);
     assert_int_equal(exists(R), 0);
@@ -2460,10 +2462,10 @@ static void test_a_result_of_a_hold_that_has_ended_is_not_left(void **state) {
     for (int again = 0; again < 2; again++) {
         assert_int_equal(finish(id(1), mine, "20000", "late", "d"), 0);
         assert_int_equal(exists(R), 0);
-        hold_as((asking){id(2), "ben", .mode = "o"}); /* another computes it by now */
+        hold_as((asking){id(2), "ben", .mode = "o"}); /* another caller computes it now */
     }
     assert_holder(id(2), "ben");
-    /* The same id, but another time. */
+    /* The same id in a later use. */
     TELL("DEL " K);
     hold_as((asking){id(1), "ann", .mode = "o"});
     assert_int_equal(finish(id(1), mine, "20000", "late", "d"), 0);
@@ -2487,7 +2489,7 @@ static void test_a_result_out_of_bounds_is_refused_and_the_lock_released(void **
     assert_int_equal(acquire((asking){id(2), "ben", .client = BEN, .mode = "o"}).state, QUEUED);
     assert_int_equal(release_result(id(1), "9999", most), 5);
     assert_int_equal(exists(R), 0);
-    assert_string_equal(heard_grant(ben).hold, id(2)); /* the next one computes */
+    assert_string_equal(heard_grant(ben).hold, id(2)); /* the next caller computes */
     most[sizeof most - 2] = '\0';
     assert_int_equal(release_result(id(2), "10000", most), 1);
     assert_int_equal(strlen(STRING("HGET " R " b")), 1048576);
@@ -2506,7 +2508,7 @@ static void test_a_member_says_on_which_channel_its_client_listens(void **state)
     static const char *const tags[] = {"stock", "b", "my lock", "x{", "b"};
     (void)state;
     if (!tells_expiry())
-        return; /* 6.2 has no sharded channels */
+        return; /* Redis 6.2 has no sharded channels */
     for (size_t i = 0; i < COUNT(names); i++) {
         const char *name = names[i], *other = text("hf:{%s}:" BEN, tags[i]);
         for (int sharded = 0; sharded < 2; sharded++) {
@@ -2568,7 +2570,7 @@ static void test_the_self_test_tells_who_listens_and_is_heard(void **state) { /*
 static void test_fifty_grants_at_once_have_fifty_fences_with_all_digits(void **state) { /* C13 */
     redisContext *all = subscribe(ANN);
     (void)state;
-    /* Far ahead of the clock, where the last fence alone counts: each must differ by one. */
+    /* Far ahead of the clock only the last fence counts: each must differ by one. */
     int64_t ahead = server_us() + 3600000000;
     TELL("SET " F " %s", fence16(ahead));
     assert_int_equal(hold_by(id(0), "dan", 10000), ahead + 1);
@@ -2617,12 +2619,12 @@ test_the_last_fence_is_kept_for_a_day_after_itself_and_the_clock(void **state) {
     answer a = try_once(id(1), "ann");
     assert_expires(F, a.now / 1000 + DAY);
     assert_int_equal(release(id(1)), 1);
-    /* As an absolute time, also when it is ahead of the clock. */
+    /* As an absolute time, also if the fence is ahead of the clock. */
     int64_t ahead = server_us() + 10 * DAY * 1000;
     a = acquire_above(ahead, (asking){id(2), .owner = "ann"});
     assert_int_equal(a.fence, ahead + 1);
     assert_expires(F, (ahead + 1) / 1000 + DAY);
-    /* Whatever looks at it then. */
+    /* The same end whichever script looks at it. */
     int64_t end = expires_at(F);
     assert_int_equal(join(id(3), GONE, "gone").state, QUEUED);
     assert_expires(F, end);
@@ -2639,18 +2641,18 @@ static void test_fences_grow_although_the_last_one_is_lost(void **state) { /* C1
     (void)state;
     int64_t fence = hold_by(id(1), "ann", 10000);
     assert_int_equal(release(id(1)), 1);
-    TELL("DEL " F); /* the clock knows better */
+    TELL("DEL " F); /* the clock is ahead of it */
     assert_true(hold_by(id(2), "ann", 10000) > fence);
     assert_int_equal(release(id(2)), 1);
     int64_t ahead = server_us() + 3600000000;
-    TELL("DEL " F); /* only the client knows better */
+    TELL("DEL " F); /* only the client knows a higher one */
     answer a = acquire_above(ahead, (asking){id(3), .owner = "ann"});
     assert_int_equal(a.state, HELD);
     assert_int_equal(a.fence, ahead + 1);
     assert_int_equal(release(id(3)), 1);
     a = acquire_above(ahead - 5, (asking){id(4), .owner = "ann"});
-    assert_int_equal(a.fence, ahead + 2); /* a floor that is lower changes nothing */
-    /* Or the lock itself does. */
+    assert_int_equal(a.fence, ahead + 2); /* a lower floor changes nothing */
+    /* Or the lock itself knows it. */
     TELL("DEL " F);
     assert_int_equal(join(id(5), GONE, "gone").state, QUEUED);
     assert_flagged(ahead + 2, NOBODY);
@@ -2658,7 +2660,7 @@ static void test_fences_grow_although_the_last_one_is_lost(void **state) { /* C1
     assert_int_equal(try_once(id(6), "ann").fence, ahead + 3);
 }
 
-/* With it, who queues: a take passes them until one of them asks. */
+/* F is lost, and with it the sign of a queue: takes pass the waiters until one of them asks. */
 static void test_a_lost_fence_is_healed_by_who_waits(void **state) {
     redisContext *all = all_live();
     (void)state;
@@ -2688,7 +2690,7 @@ static void test_a_floor_counts_for_the_next_grant_too(void **state) { /* C10 */
     int64_t ahead = server_us() + 3600000000;
     hold_by(id(1), "ann", 10000);
     join(id(2), BEN, "ben");
-    /* A busy answer remembers it, and a free lock with a queue. */
+    /* A busy answer stores it, and so does a free lock with a queue. */
     assert_int_equal(acquire_above(ahead, (asking){id(3), .owner = "cat"}).state, BUSY);
     assert_int_equal(release(id(1)), 1);
     assert_int_equal(heard_grant(ben).fence, ahead + 1);
@@ -2731,7 +2733,7 @@ static void test_fences_that_are_used_up_are_an_error_before_any_write(void **st
         char *one = text("%s", STRING("HGET " K " hf1"));
         one[32] = '2'; /* F is ahead */
         TELL("HSET " K " hf1 %s", one);
-        assert_int_equal(release(id(1)), 1); /* given back, and handed to no waiter */
+        assert_int_equal(release(id(1)), 1); /* released, and handed to no waiter */
         assert_int_equal(exists(K), 0);
         assert_int_equal(queue_length(), 1);
         assert_true(NUMBER("PTTL " Q) > 0);
@@ -2745,7 +2747,7 @@ static void assert_bad(redisReply *reply, const char *what) {
     assert_non_null(strstr(reply->str, text("HOLDFAST %s out of bounds", what)));
 }
 
-/* All that can be said about one hold id, as text. */
+/* Send an acquire with every argument of a hold id as text. */
 static redisReply *raw_acquire(const char *floor, const char *owner, const char *lease,
                                const char *mode, const char *its_member, const char *score) {
     return run(&hf_script_acquire, 6, KEYS, dead(id(2)), floor, id(2), owner, lease, mode, "1",
@@ -2794,7 +2796,7 @@ static void test_absurd_numbers_are_refused_before_any_write(void **state) {
         assert_string_equal(snapshot(K), before);
         assert_int_equal(NUMBER("DBSIZE"), held ? 2 : 0);
     }
-    /* The last that are good. */
+    /* The last good values. */
     TELL("FLUSHALL");
     assert_int_equal(
         read_answer(raw_acquire("0", "ben", "315360000000", "s9999999999", "", "0"), 0).state,
@@ -2893,7 +2895,7 @@ static void test_a_foreign_lock_is_busy_and_never_overwritten(void **state) { /*
         assert_int_equal(break_lock(0, "0"), 0);
         assert_int_equal(break_lock(7, "0"), 0);
         redisReply *look = inspect(0, 10);
-        /* Redisson's locks, and what is damaged of ours, look like locks. */
+        /* Redisson's locks, and damaged ones of Holdfast, look like locks. */
         bool tells = strstr(foreign_locks[i], "8743c9c0-") || strstr(foreign_locks[i], " hf1 ");
         assert_int_equal(integer(look->element[STATE]), tells ? 3 : 4);
         assert_int_equal(integer(look->element[HOLDS]), 0);
@@ -2902,7 +2904,7 @@ static void test_a_foreign_lock_is_busy_and_never_overwritten(void **state) { /*
         assert_int_equal(look->element[HOLDERS]->elements, 0);
         assert_string_equal(snapshot(K), before);
         assert_null(heard(ben));
-        /* Only when asked to, and then the next waiter has it. */
+        /* Only when asked to; then the next waiter has the lock. */
         assert_int_equal(break_lock(0, "1"), 1);
         assert_string_equal(heard_grant(ben).hold, id(2));
         assert_int_equal(release(id(2)), 1);
@@ -2918,7 +2920,7 @@ static void test_dead_heads_before_a_foreign_lock_leave(void **state) {
     assert_int_equal(acquire(reader(id(3), GONE, "gone")).state, FOREIGN);
     answer a = join(id(4), BEN, "ben");
     assert_int_equal(a.state, FOREIGN);
-    assert_int_equal(a.rank, 0); /* so it is the one that asks again soon */
+    assert_int_equal(a.rank, 0); /* so this one asks again soon */
     assert_int_equal(queue_length(), 1);
     redisFree(ben);
 }
@@ -2942,7 +2944,7 @@ static void test_only_a_foreign_lock_without_end_is_healed(void **state) {
         TELL(foreign_locks[i]);
         assert_int_equal(integer(HEAL("60000")), 1);
     }
-    for (int form = 0; form < 3; form++) { /* one of ours may have no end */
+    for (int form = 0; form < 3; form++) { /* a lock of Holdfast may have no end */
         TELL("FLUSHALL");
         hold_by(id(1), "ann", NEVER);
         if (form == 1)
@@ -2953,7 +2955,7 @@ static void test_only_a_foreign_lock_without_end_is_healed(void **state) {
         assert_int_equal(integer(run(&hf_script_heal, 2, K, S, "60000", NULL)), 0);
         assert_int_equal(NUMBER("PTTL " K), -1);
     }
-    /* But for one that has lost its ends: no request can end it. */
+    /* Except for a lock that has lost its ends: no request can end it. */
     TELL("DEL " S);
     assert_int_equal(integer(HEAL("60000")), 0);
     assert_int_equal(integer(run(&hf_script_heal, 2, K, S, "60000", NULL)), 1);
@@ -2966,7 +2968,7 @@ static void assert_words(const redisReply *reply, size_t at, const char *const *
                          size_t count) {
     for (size_t i = 0; i < count; i++) {
         const redisReply *word = reply->element[at + i];
-        if (words[i] == NULL) /* it is not known */
+        if (words[i] == NULL) /* unknown */
             continue;
         if (word->type == REDIS_REPLY_INTEGER)
             assert_string_equal(number(word->integer), words[i]);
@@ -3022,7 +3024,7 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
     assert_int_equal(look->element[QUEUERS]->elements, 14);
     ASSERT_WORDS(look->element[QUEUERS], 0, id(3), "x", NULL, "5000", "0", "ben", "1", id(4), "s",
                  NULL, "0", "7", "cat", "1");
-    /* While the slot moves, K alone is looked at: its form, without the ends and the queue. */
+    /* While the slot moves, only K is read: its form, without the ends and the queue. */
     look = good(run(&hf_script_inspect, 1, K, "0", "10", NULL));
     assert_int_equal(integer(look->element[STATE]), 8 + 1);
     assert_int_equal(integer(look->element[HOLDS]), 2);
@@ -3032,7 +3034,7 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
     assert_int_equal(look->element[QUEUERS]->elements, 0);
     look = good(run(&hf_script_inspect, 1, K, "1", "1", NULL));
     assert_int_equal(look->element[HOLDERS]->elements, 6);
-    /* Some of them. */
+    /* Only some of them. */
     look = inspect(1, 1);
     assert_int_equal(integer(look->element[HOLDS]), 2);
     assert_int_equal(look->element[HOLDERS]->elements, 6);
@@ -3057,12 +3059,12 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
 
 /* ------------------------------------------- No memory, missing permissions */
 
-/* From here on the server refuses commands that need memory. */
+/* Let the server refuse commands that need memory from now on. */
 static void fill_the_server(void) { TELL("CONFIG SET maxmemory 1"); }
 
 static void assert_out_of_memory(redisReply *reply) {
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    assert_non_null(strstr(reply->str, "OOM ")); /* before 7.0 inside another */
+    assert_non_null(strstr(reply->str, "OOM ")); /* before 7.0 inside another error */
 }
 
 static void test_without_memory_an_acquire_fails_clean(void **state) { /* H6 */
@@ -3106,7 +3108,7 @@ static void test_without_memory_what_is_held_can_be_renewed_and_released(void **
     fill_the_server();
     assert_int_equal(renew(id(1), 30000, LONGER), 30000);
     assert_near(K, expiry(id(1)));
-    assert_int_equal(renew(id(2), 25000, LONGER), 25000); /* which does not move the key's */
+    assert_int_equal(renew(id(2), 25000, LONGER), 25000); /* this does not move the key's end */
     assert_int_equal(renew(id(1), 5000, EXACTLY), 5000);
     assert_int_equal(renew(id(1), NEVER, EXACTLY), -1);
     assert_int_equal(NUMBER("PTTL " K), -1);
@@ -3138,7 +3140,7 @@ static void test_without_memory_the_queue_moves_on(void **state) { /* H6 */
     assert_int_equal(cancel(id(4), "1", member(id(4), BEN, "ben")).state, BUSY);
     assert_int_equal(exists(dead(id(4))), 1);
     assert_int_equal(queue_length(), 1);
-    assert_int_equal(join(id(5), BEN, "dan").state, QUEUED); /* it stands there already */
+    assert_int_equal(join(id(5), BEN, "dan").state, QUEUED); /* it is there already */
     assert_int_equal(break_lock(grant.fence, "0"), 1);
     assert_string_equal(heard_grant(ben).hold, id(5));
     redisFree(ben);
@@ -3147,7 +3149,7 @@ static void test_without_memory_the_queue_moves_on(void **state) { /* H6 */
 static void test_without_memory_a_free_lock_goes_to_the_next(void **state) { /* H6 */
     redisContext *ben = subscribe(BEN);
     (void)state;
-    for (int way = 0; way < 4; way++) { /* who holds it has died: nothing was deleted before */
+    for (int way = 0; way < 4; way++) { /* the holder has died: nothing was deleted before */
         print_message("way %d\n", way);
         asking him = {id(2), "ben", .client = BEN, .mode = way < 2 ? "x" : "s0"};
         hold_one(id(1), "ann");
@@ -3237,7 +3239,7 @@ static void test_without_a_permission_to_write_nothing_is_changed(void **state) 
     assert_string_equal(snapshot(F), fence);
 }
 
-/* An error, or what was asked for: nothing in between. */
+/* Check for an error or the requested result, and nothing in between. */
 static void test_an_acquire_without_a_permission_is_done_or_not(void **state) {
     static const char *const commands[] = {
         "exists", "del",   "get",     "set",       "hset",    "hget", "hgetall",
@@ -3252,7 +3254,7 @@ static void test_an_acquire_without_a_permission_is_done_or_not(void **state) {
     for (size_t c = 0; c < COUNT(commands); c++) {
         for (size_t i = 0; i < 3 * COUNT(asks); i++) {
             asking a = asks[i % COUNT(asks)];
-            a.hold = id(2); /* texts do not live for ever */
+            a.hold = id(2); /* texts do not stay valid for ever */
             TELL("FLUSHALL");
             if (i / COUNT(asks) == 1)
                 hold_by(id(1), "ann", 10000);
@@ -3291,7 +3293,7 @@ static void test_an_acquire_without_a_permission_is_done_or_not(void **state) {
 static void test_permissions_says_what_is_missing(void **state) {
     (void)state;
     if (!tells_expiry())
-        return; /* 6.2 does not tell */
+        return; /* Redis 6.2 does not report it */
 #define MISSING() string(run(&hf_script_permissions, 1, KEYS, dead(id(1)), NULL))
     assert_string_equal(MISSING(), "");
     become("-zadd -hset");
@@ -3300,14 +3302,14 @@ static void test_permissions_says_what_is_missing(void **state) {
     become("resetkeys ~stock ~{stock}stock:hf1:*");
     assert_string_equal(MISSING(), "~{stock}stock:*:hf1:d");
     become_oneself();
-    become("resetkeys ~{stock}*"); /* the lock itself: it may not even ask, and that says it */
+    become("resetkeys ~{stock}*"); /* not even K: the script itself is refused */
     redisReply *reply = run(&hf_script_permissions, 1, KEYS, dead(id(1)), NULL);
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
     assert_true(hf_error_key(reply->str));
     become_oneself();
 }
 
-/* Its error goes through, so that the client looks for the master. */
+/* The replica's error is passed on, so that the client looks for the master. */
 static void test_a_replica_refuses_a_renewal_and_a_claim_with_its_own_error(void **state) {
     (void)state;
     enum { FREE, TAKEN, ONE, MANY, QUEUED_AND_FREE, FORMS };
@@ -3354,7 +3356,7 @@ static void test_a_replica_refuses_a_renewal_and_a_claim_with_its_own_error(void
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
-/* Both ways: the short one does what the general one does. */
+/* Run a test both ways: the short way does what the general one does. */
 #define BOTH(name)                                                                                 \
     TEST(name), { #name " (whole)", name, set_up_whole, NULL, NULL }
 

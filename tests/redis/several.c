@@ -8,7 +8,7 @@ enum { NAMES = 3 };
 static const char *const names[NAMES] = {"a", "b", "c"};
 
 static hf_client *ann, *ben;
-static hf_lock *hers[NAMES], *his[NAMES]; /* not renewed, for a minute */
+static hf_lock *hers[NAMES], *his[NAMES]; /* not renewed, with a lease of a minute */
 static hf_hold *holds[NAMES];
 
 static int set_up(void **state) {
@@ -119,7 +119,7 @@ static void test_losing_one_is_losing_all(void **state) {
     assert_true(hf_client_fd(ann) >= 0);
     acquire_all(hers);
     break_one(1);
-    assert_status(hf_hold_check(holds[0]), HF_OK); /* no client knows of it yet */
+    assert_status(hf_hold_check(holds[0]), HF_OK); /* no client knows of the loss yet */
     assert_status(hf_hold_check(holds[1]), HF_ELOST);
     assert_all_lost(HF_CAUSE_GONE);
     bool told[NAMES] = {false};
@@ -131,7 +131,7 @@ static void test_losing_one_is_losing_all(void **state) {
             told[at] = told[at] || hf_hold_number(holds[at]) == next.hold_number;
     }
     assert_true(told[0] && told[1] && told[2]);
-    assert_soon(is_free("a") && is_free("c")); /* released, without a call */
+    assert_soon(is_free("a") && is_free("c")); /* released without a call */
     assert_status(hf_hold_renew(holds[0]), HF_ELOST);
     assert_status(hf_hold_release(holds[2]), HF_ELOST);
 }
@@ -143,7 +143,7 @@ static void test_one_whose_lease_ends_ends_all_without_a_call(void **state) {
     assert_true(hf_hold_remaining_ms(holds[0]) <= 200);
     assert_soon(hf_hold_state(holds[2]) == HF_STATE_LOST);
     assert_all_lost(HF_CAUSE_EXPIRED);
-    assert_soon(is_free("a") && is_free("c")); /* no caller asked for completions */
+    assert_soon(is_free("a") && is_free("c")); /* the program does not read completions */
     hf_lock_close(mixed[1]);
 }
 
@@ -167,7 +167,7 @@ static void test_a_release_that_finds_it_gone_loses_the_others(void **state) {
         break_one(1);
         if (started) {
             assert_status(hf_hold_release_start(holds[1], 7), HF_OK);
-            assert_int_equal(next_of(ann).kind, HF_KIND_LOSS); /* of two, and then its own */
+            assert_int_equal(next_of(ann).kind, HF_KIND_LOSS); /* the two losses, then its own */
             assert_int_equal(next_of(ann).kind, HF_KIND_LOSS);
             assert_status(next_of(ann).status, HF_ELOST);
         } else {
@@ -216,7 +216,7 @@ static void test_one_closed_or_kept_leaves_the_others_to_go_on(void **state) {
     assert_soon(is_free("a"));
     assert_int_equal(hf_hold_state(holds[2]), HF_STATE_HELD);
     assert_status(hf_hold_release(holds[2]), HF_OK);
-    assert_false(is_free("b")); /* until its lease ends */
+    assert_false(is_free("b")); /* until the lease ends */
 }
 
 static void test_max_hold_of_one_ends_all(void **state) {
@@ -252,7 +252,7 @@ static void test_leases_that_end_while_the_last_is_awaited_are_taken_again(void 
     call first = {.locks = brief};
     pthread_create(&first.thread, NULL, run_call, &first);
     assert_soon(!is_free("b"));
-    assert_soon(is_free("a") && is_free("b")); /* over, and c still awaited */
+    assert_soon(is_free("a") && is_free("b")); /* the leases have ended, and c is still awaited */
     assert_status(hf_hold_release(busy), HF_OK);
     pthread_join(first.thread, NULL);
     assert_status(first.status, HF_OK);
@@ -309,7 +309,7 @@ static void *take_turns(void *argument) {
     hf_lock *const *from = which % 2 == 0 ? hers : his;
     hf_lock *mine[NAMES];
     hf_hold *got[NAMES];
-    for (int i = 0; i < NAMES; i++) /* every order there is */
+    for (int i = 0; i < NAMES; i++) /* each possible order */
         mine[i] = from[which % 4 < 2 ? (which + i) % NAMES : (which + NAMES - i) % NAMES];
     for (int turn = 0; turn < TURNS; turn++) {
         size_t count = 2 + (size_t)(turn % 2);

@@ -1,5 +1,5 @@
-/* Shared holds through the public header: readers and writers, semaphores, one owner's nesting,
- * its way down to shared, and losses. */
+/* Shared holds through the public header: readers and writers, semaphores, nesting of one owner,
+ * its downgrade to shared, and losses. */
 #include "two.h"
 
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void start(hf_lock *lock, int64_t number) {
 
 static int64_t waiting(void) { return NUMBER("ZCOUNT {k}k:hf1:q 0 9007199254740992"); }
 
-/* The next that is granted has that number. */
+/* Return the next hold, which must be granted to this operation. */
 static hf_hold *granted(hf_client *client, int64_t number) {
     hf_completion next = next_of(client);
     assert_int_equal(next.kind, HF_KIND_ACQUIRE);
@@ -73,7 +73,7 @@ static void test_readers_enter_together_and_a_writer_alone(void **state) {
     assert_int_equal(hf_view_holders(view), 2);
     for (size_t i = 0; i < 2; i++)
         assert_status(hf_view_holder(view, i, &holders[i]), HF_OK);
-    size_t of_two = holders[0].count == 2 ? 0 : 1; /* the order is that of their ends */
+    size_t of_two = holders[0].count == 2 ? 0 : 1; /* in the order of their ends */
     assert_true(holders[of_two].fence == hf_hold_fence(second));
     assert_int_equal(holders[of_two].mode, HF_SHARED);
     assert_int_equal(holders[of_two].owner_len, 3);
@@ -117,11 +117,11 @@ static void test_a_break_takes_one_reader_by_its_fence_and_all_that_nests_in_it(
     assert_status(hf_lock_break(writer, fence, 0), HF_OK);
     assert_int_equal(look(writer).count, 1);
     assert_int_equal(look(writer).fence, hf_hold_fence(second));
-    assert_status(hf_lock_break(writer, fence, 0), HF_ENOTHELD); /* it is another's by now */
+    assert_status(hf_lock_break(writer, fence, 0), HF_ENOTHELD); /* it is another hold's now */
     assert_status(hf_hold_check(first), HF_ELOST);
     assert_status(hf_hold_check(nested), HF_ELOST);
     assert_status(hf_hold_check(second), HF_OK);
-    /* The last one makes way for the writer. */
+    /* The last reader makes way for the writer. */
     start(writer, 1);
     assert_soon(waiting() == 1);
     assert_status(hf_lock_break(one, hf_hold_fence(second), 0), HF_OK);
@@ -135,7 +135,7 @@ static void test_a_break_takes_one_reader_by_its_fence_and_all_that_nests_in_it(
     hf_lock_close(writer);
 }
 
-/* Neither kind starves: a reader does not pass a writer that waits, and those behind it enter
+/* Neither kind starves: a reader does not pass a writer that waits, and the readers behind it enter
  * together. */
 static void test_who_came_first_enters_first_of_either_kind(void **state) {
     (void)state;
@@ -206,7 +206,8 @@ static void test_no_more_than_the_permits_are_inside(void **state) {
     hf_lock_close(locks[1]);
 }
 
-/* Maintenance: an exclusive acquire waits until all permits are back, and keeps others out. */
+/* Maintenance: an exclusive acquire waits until all permits are returned, and keeps other acquires
+ * out. */
 static void test_an_exclusive_acquire_waits_for_all_permits(void **state) {
     (void)state;
     hf_lock *one = permit_of(ann, "one", 2), *two = permit_of(ann, "two", 2),
@@ -216,7 +217,7 @@ static void test_an_exclusive_acquire_waits_for_all_permits(void **state) {
     start(all, 1);
     assert_soon(waiting() == 1);
     give_back(first, HF_OK);
-    assert_busy(three); /* it does not pass the one that waits */
+    assert_busy(three); /* it does not pass the waiter */
     give_back(second, HF_OK);
     hf_hold *hold = granted(ben, 1);
     assert_busy(three);
@@ -241,7 +242,7 @@ static void test_a_holder_that_died_frees_only_its_permit(void **state) {
     hf_hold *dead = held(brief), *alive = held(lasting);
     start(next, 1);
     hf_hold *hold = granted(ben, 1);
-    assert_in_range(now_ms() - since, 200, 2500); /* not only at a re-check */
+    assert_in_range(now_ms() - since, 200, 2500); /* earlier than at a re-check */
     assert_int_equal(hf_hold_state(dead), HF_STATE_LOST);
     assert_status(hf_hold_check(alive), HF_OK);
     assert_busy(writer);
@@ -255,7 +256,7 @@ static void test_a_holder_that_died_frees_only_its_permit(void **state) {
     hf_lock_close(writer);
 }
 
-/* Each has a lease of its own, which is renewed, extended and lost alone. */
+/* Each hold has a lease of its own, which is renewed, extended and lost alone. */
 static void test_each_hold_has_its_own_lease(void **state) {
     (void)state;
     hf_lock *kept = open_lock(ann, "k", "kept", SHARED(.lease_ms = 60000, .renew = HF_ON)),
@@ -301,7 +302,7 @@ static void test_a_nested_shared_acquire_passes_a_writer_that_waits(void **state
     hf_lock_close(writer);
 }
 
-/* Its fence is lower than that of a hold which the same client got since. */
+/* Its fence is lower than that of a later hold of the same client. */
 static void test_the_earlier_of_two_owners_of_a_client_nests(void **state) {
     (void)state;
     hf_lock *one = reader_of(ann, "one", 0), *two = reader_of(ann, "two", 0);
@@ -334,7 +335,7 @@ static void test_from_exclusive_to_shared_there_is_no_gap(void **state) {
     assert_busy(other);
     give_back(exclusive, HF_OK);
     assert_true(look(reader).shared);
-    assert_int_equal(waiting(), 1); /* it did not enter */
+    assert_int_equal(waiting(), 1); /* it has not entered */
     assert_status(hf_hold_check(shared), HF_OK);
     give_back(shared, HF_OK);
     give_back(granted(ben, 1), HF_OK);
@@ -366,7 +367,7 @@ static void test_from_shared_to_exclusive_is_refused(void **state) {
     hf_lock_close(reader);
 }
 
-/* Of the holds that it left with the client, as a language's read-write lock does. */
+/* Both holds are left with the client, as by a language's read-write lock. */
 static void test_each_mode_releases_its_own_hold(void **state) {
     (void)state;
     hf_lock *writer = writer_of(ann, NULL),
@@ -391,7 +392,7 @@ static void test_each_mode_releases_its_own_hold(void **state) {
     hf_lock_close(other);
 }
 
-/* An owner that holds it both ways may acquire it either way again. */
+/* An owner that holds the lock in both modes may acquire it in either mode again. */
 static void test_who_holds_it_both_ways_nests_both_ways(void **state) {
     (void)state;
     hf_lock *writer = writer_of(ann, "me"), *reader = reader_of(ann, "me", 0);
@@ -476,7 +477,7 @@ static void test_a_look_shows_the_queue_in_the_order_of_its_head_starts(void **s
         assert_int_equal(waiter.owner_len, strlen(owners[i]));
         assert_memory_equal(waiter.owner, owners[i], waiter.owner_len);
         assert_in_range(waiter.waited_ms, 60000 - 30000 * i, 75000 - 30000 * i);
-        assert_int_equal(waiter.timeout_ms, 80000 - 30000 * i); /* counts from there, too */
+        assert_int_equal(waiter.timeout_ms, 80000 - 30000 * i); /* counts from then, too */
     }
     hf_view_close(view);
     give_back(hold, HF_OK);
@@ -524,7 +525,7 @@ static void test_weights_share_the_permits(void **state) {
     assert_status(hf_hold_renew(first), HF_OK);
     give_back(second, HF_OK);
     hf_hold *third = held(one), *fourth = held(one);
-    assert_int_equal(NUMBER("HLEN k"), 4); /* three holds, and who they are */
+    assert_int_equal(NUMBER("HLEN k"), 4); /* three holds, and their owners */
     assert_busy(lend(open_lock(ben, "k", "other", SHARED(.permits = 5))));
     assert_status(hf_hold_release(first), HF_OK);
     second = held(two);
@@ -548,7 +549,7 @@ static void test_nobody_passes_a_heavy_waiter(void **state) {
     assert_busy(light); /* a place is free */
     start(light, 2);
     assert_soon(waiting() == 2);
-    assert_status(hf_hold_release(small), HF_OK); /* two are free, and three are wanted */
+    assert_status(hf_hold_release(small), HF_OK); /* two permits are free, and three are needed */
     assert_busy(lend(permit_of(ann, "another", 5)));
     assert_int_equal(waiting(), 2);
     assert_status(hf_hold_release(big), HF_OK);
@@ -568,10 +569,10 @@ static void test_what_nests_is_no_heavier(void **state) {
     assert_non_null(strstr(hf_error_message(), "heavier"));
     hf_hold *inner = held(lend(weight_of(ann, "ann", 2)));
     assert_int_equal(hf_hold_fence(inner), hf_hold_fence(outer));
-    assert_busy(lend(weight_of(ben, "ben", 2))); /* what nests counts, too */
+    assert_busy(lend(weight_of(ben, "ben", 2))); /* a nested hold counts, too */
     give_back(outer, HF_OK);
     give_back(inner, HF_OK);
-    /* In an exclusive hold of its owner any weight, and a downgrade keeps it. */
+    /* In an exclusive hold of the owner any weight is allowed, and a downgrade keeps it. */
     outer = held(lend(writer_of(ann, "ann")));
     inner = held(lend(weight_of(ann, "ann", 4)));
     give_back(outer, HF_OK);
@@ -597,7 +598,7 @@ static void test_modes_and_permits_out_of_bounds_are_refused(void **state) {
     assert_non_null(strstr(hf_error_message(), "HF_SHARED"));
 }
 
-/* The limit of k, which was `was` before. */
+/* Set the limit of k, which was `was` before. */
 static void set_limit(hf_client *client, int64_t permits, int64_t per_ms, int64_t was) {
     hf_lock *lock = open_lock(client, "k", NULL, SHARED(.permits = 0));
     int64_t before = -1, per_before = -1;
@@ -646,13 +647,13 @@ static void test_a_limit_that_changes_is_followed_by_who_waits(void **state) {
     assert_soon(waiting() == 2);
     set_limit(ann, 2, 0, 1);
     hf_completion told[2] = {next_of(ben), next_of(ben)};
-    int at = told[0].op == 1 ? 0 : 1; /* the other said the old number */
+    int at = told[0].op == 1 ? 0 : 1; /* the other one asked with the old number */
     assert_status(told[at].status, HF_OK);
     assert_status(told[1 - at].status, HF_ELIMIT);
     set_limit(ann, 1, 0, 2);
     give_back(first, HF_OK);
     hf_lock *next = permit_of(ann, "next", 0);
-    assert_busy(next); /* no hold is thrown out, and no other enters */
+    assert_busy(next); /* no hold is ended, and no other acquire enters */
     hf_lock_close(next);
     give_back(told[at].hold, HF_OK);
     give_back(held(one), HF_OK);
@@ -729,7 +730,7 @@ static void test_a_gate_without_numbers_follows_the_stored_rate(void **state) {
     give_back(pass, HF_OK);
     give_back(told.hold, HF_OK);
     set_limit(ben, 0, 0, 4);
-    pass = held(gate); /* it has learnt the rate */
+    pass = held(gate); /* the client has learnt the rate */
     assert_in_range(hf_hold_remaining_ms(pass), 10000, 25000);
     give_back(pass, HF_OK);
     assert_free();
@@ -748,7 +749,7 @@ static void test_a_gate_without_numbers_follows_the_stored_rate(void **state) {
     hf_lock_close(heavy);
 }
 
-/* While the servers still know it, and after. */
+/* While the servers still know the limit, and later. */
 static void test_who_has_learnt_a_limit_keeps_it(void **state) {
     (void)state;
     hf_lock *one = permit_of(ann, "one", 0), *two = permit_of(ann, "two", 0);
@@ -756,7 +757,7 @@ static void test_who_has_learnt_a_limit_keeps_it(void **state) {
     give_back(held(one), HF_OK);
     set_limit(ben, 0, 0, 1);
     hf_hold *hold = held(two);
-    assert_busy(one); /* which says the number that its client has learnt */
+    assert_busy(one); /* it asks with the number that its client has learnt */
     give_back(hold, HF_OK);
     hf_lock_close(one);
     hf_lock_close(two);

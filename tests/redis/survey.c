@@ -1,4 +1,4 @@
-/* What a client tells of its servers: whether they answer, and whether their settings suit. */
+/* The report of a client about its servers: whether they answer, and whether their settings fit. */
 #include "../server.h"
 
 #include <signal.h>
@@ -7,7 +7,7 @@ static hf_client *client;
 static hf_finding found[HF_FINDINGS_MAX];
 static size_t count;
 
-/* The finding about that, or NULL. */
+/* Return the finding about the subject, or NULL. */
 static const hf_finding *about(const char *subject) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(found[i].subject, subject) == 0)
@@ -168,7 +168,7 @@ static void test_missing_permissions_are_warned_of(void **state) {
     hf_client_close(app);
     app = open_as("~app:* ~{app:* allchannels +@all -zadd -time");
     survey(app, "app:stock");
-    if (tells_expiry()) /* 7.0 tells */
+    if (tells_expiry()) /* Redis 7.0 reports it */
         assert_found("permissions", HF_FINDING_WARNING, "+zadd");
     assert_found("clock", HF_FINDING_WARNING, "TIME");
     survey(app, "other");

@@ -1,7 +1,7 @@
 /* Connections that break and servers that refuse: every operation is carried out once. */
 #include "../network.h"
 
-static proxy *way;       /* to the server, with mishaps */
+static proxy *way;       /* with mishaps */
 static hf_client *alice; /* through it */
 static hf_client *bob;   /* past it */
 static hf_lock *mine, *theirs;
@@ -15,7 +15,7 @@ static int set_up(void **state) {
     bob = open_client();
     mine = open_lock(alice, "stock", "ann", OPTIONS(.lease_ms = 60000));
     theirs = open_lock(bob, "stock", "ben", OPTIONS(.lease_ms = 60000));
-    /* The server knows the scripts, so that each call below is one request. */
+    /* So that each call below is one request. */
     hf_hold *hold;
     hf_lock_info info = {.size = sizeof info};
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
@@ -66,7 +66,7 @@ static void test_an_acquire_whose_answer_is_lost_is_one_hold(void **state) {
     assert_int_equal(holds(), 1);
     assert_in_range(hf_hold_remaining_ms(hold), 55000, 60000);
     assert_status(hf_hold_check(hold), HF_OK);
-    /* A copy of its acquire may still be on its way: its id is buried. */
+    /* A copy of the acquire may still be on its way: the id is buried. */
     assert_int_equal(dead_ids(), 0);
     release(hold);
     assert_int_equal(dead_ids(), 1);
@@ -126,7 +126,7 @@ static void test_a_release_that_is_retried_does_not_touch_the_next_holder(void *
     (void)state;
     hf_completion granted = {.size = sizeof granted};
     hf_hold *hold = acquired(mine);
-    /* The first copy grants it to him, the second finds him. */
+    /* The first copy grants him the lock, the second finds the hold. */
     assert_status(hf_lock_acquire_start(theirs, NULL, 0, 5000, NULL, 1), HF_OK);
     assert_soon(NUMBER("ZCARD {stock}stock:hf1:q") > 0);
     suffer(LOSE_REPLY);
@@ -250,7 +250,7 @@ static void test_what_cannot_be_known_is_unknown_within_the_time_promised(void *
     assert_status(hf_lock_inspect(mine, 0, &info, NULL), HF_ECONNECT);
     suffer(PASS);
     assert_status(hf_hold_check(kept), HF_OK);
-    assert_soon(holds() == 1); /* what was given up is undone in the background */
+    assert_soon(holds() == 1); /* the undo runs in the background */
     release(kept);
     hf_hold_close(hold);
 }
@@ -287,7 +287,7 @@ static void test_a_server_that_is_gone_is_out_of_reach_and_nothing_was_done(void
     hf_hold *hold = acquired(mine);
     shutdown(way->door.fd, SHUT_RDWR); /* no new connections */
     TELL("CLIENT KILL TYPE normal SKIPME yes");
-    sleep_ms(150); /* idle for long enough to be looked at */
+    sleep_ms(150); /* idle long enough to be checked */
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(mine, 0, &none), HF_ECONNECT);
     assert_message("cannot reach redis://127.0.0.1:");
@@ -350,7 +350,7 @@ static void test_a_replica_that_becomes_the_master_in_time_serves(void **state) 
 
 static void test_without_memory_what_is_held_can_be_released(void **state) { /* H6 */
     (void)state;
-    suffer(LOSE_REPLY); /* so that the release buries its id as well */
+    suffer(LOSE_REPLY); /* so that the release also buries the id */
     hf_hold *hold = acquired(mine), *nested = acquired(mine);
     assert_int_equal(suffered(), 1);
     TELL("CONFIG SET maxmemory 1");

@@ -1,4 +1,4 @@
-/* Each test has two clients, Ann's and Ben's, of a server that is as new. */
+/* Two clients for each test, Ann's and Ben's, on an empty server. */
 #ifndef TWO_H
 #define TWO_H
 

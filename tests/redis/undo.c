@@ -1,4 +1,4 @@
-/* What is given up without memory or a thread, and what a forked child asks for, from within. */
+/* Undos without memory or without a thread, and calls in a forked child, from within. */
 #include "../lock.h"
 #include "../server.h"
 
@@ -14,7 +14,8 @@ static int afresh(void **state) {
     return 0;
 }
 
-/* As when no thread can be started: before the first one, or the last one is gone. */
+/* Undo as if no thread could be started: before the first one starts, or after the last one has
+ * ended. */
 static void undo_without_a_thread(hf_client *client, hf_hold *hold) {
     hf_client_lock(client);
     assert_false(client->started);
@@ -44,8 +45,8 @@ static void test_what_was_given_up_without_a_thread_is_undone_when_there_is_one(
     hf_client_close(client);
 }
 
-/* An acquire that goes back to its place gives its first id up, and may hold the lock under
- * the next when that is carried out. */
+/* An acquire that returns to its place gives up its first id, and may hold the lock under the next
+ * one when the undo is carried out. */
 static void test_what_is_given_up_is_the_id_of_then(void **state) {
     (void)state;
     hf_client *client = open_client();
@@ -65,7 +66,7 @@ static void test_what_is_given_up_is_the_id_of_then(void **state) {
     hf_client_close(client);
 }
 
-/* Another thread of the parent may have it, and the child has no such thread. */
+/* Another thread of the parent may have the mutex, and the child has no such thread. */
 static void test_a_forked_child_does_not_wait_for_the_clients_mutex(void **state) {
     int status;
     (void)state;

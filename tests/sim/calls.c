@@ -19,14 +19,15 @@ void take_result(const char *key, hf_hold *hold, int64_t began) {
     hf_hold_close(hold);
 }
 
-/* All callers of a key agree. */
+/* Return the same for all callers of a key. */
 bool most_once(const char *key) { return key[strlen(key) - 1] % 2 != 0; }
 
 bool has_outcome(hf_status status) {
     return status == HF_EDONE || status == HF_EFAILED || status == HF_EOUTCOME;
 }
 
-/* An operator looks, and says what became of it; perhaps of a call that is in progress. */
+/* Look at the record of a call as an operator does, and settle it; perhaps while the call is in
+ * progress. */
 static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
     static int serial;
     hf_once_info info = {.size = sizeof info};
@@ -42,7 +43,7 @@ static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
     else
         rules_says(key, info.fence);
     if (force)
-        rules_says(key, info.fence); /* it may take the hold of a call that begins just now */
+        rules_says(key, info.fence); /* the hold of a call that begins just now may be settled */
     rules_settles(key, info.fence);
     rules_finishes(key, info.fence, keeps ? ttl_ms : 60000);
     if (force)
@@ -53,7 +54,7 @@ static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
     sim_trace("settle of %s, fence %lld, as %d%s: %s", key, (long long)info.fence, (int)state,
               force ? " by force" : "", hf_status_name(status));
     if (force)
-        judge_excuse(key); /* and what was granted meanwhile */
+        judge_excuse(key); /* and a hold that was granted meanwhile */
     judge_answered(&c, patience());
     if (status == HF_OK && keeps)
         rules_keeps(key, text, sent, ttl_ms);
@@ -70,9 +71,9 @@ static void look_at(const char *key, hf_lock *lock) {
     hf_hold_close(seen);
 }
 
-/* Its call begins: it may be made if that is written. */
+/* Begin its call, which may be made once the mark is written. */
 static void mark(program *p, mine *m, const hf_lock_options *options) {
-    judge_forget(m->belief); /* it gives it back if it cannot be */
+    judge_forget(m->belief); /* if it cannot be marked, the hold is given back */
     int64_t sent = sim_now();
     call c = judge_call("mark");
     hf_status status =
@@ -86,7 +87,7 @@ static void mark(program *p, mine *m, const hf_lock_options *options) {
             believe(m, 0);
             return;
         }
-        status = hf_once_finish(m->hold, HF_ONCE_RETRY, NULL, 0, 0); /* it is not made */
+        status = hf_once_finish(m->hold, HF_ONCE_RETRY, NULL, 0, 0); /* the call is not made */
         sim_trace("withdrawal of %s: %s", m->key, hf_status_name(status));
     }
     p->found_lost++;
@@ -188,7 +189,7 @@ void acquire_for_owner(program *p) {
     how.flags |= work.interrupts && often(0.5) ? HF_ACQUIRE_INTERRUPTIBLE : 0;
     char owner[32];
     int length = snprintf(owner, sizeof owner, "task %d.%lld", p->number, (long long)++serial);
-    size_t given = often(0.5) ? 0 : (size_t)length; /* it is the lock's, too */
+    size_t given = often(0.5) ? 0 : (size_t)length; /* the lock has the name, too */
     if (hf_lock_open(p->client, key, strlen(key), owner, (size_t)length, &options, &lock) != HF_OK)
         return;
     hf_hold *hold = NULL;
@@ -238,7 +239,7 @@ void walk(program *p) {
         call c = judge_call("next lock");
         hf_status status = hf_locks_next(locks, &info, &view);
         sim_trace("next lock: %s", hf_status_name(status));
-        /* An acquire leaves a few keys on each master, which the walk reads at its rate. */
+        /* Each acquire leaves a few keys on each master, and the walk reads them at its rate. */
         judge_answered(&c, 10 * patience() + (int64_t)judge_acquired);
         if (status == HF_OK && view == NULL)
             break;
@@ -329,7 +330,7 @@ static void *acquire_only(void *argument) {
     return NULL;
 }
 
-/* A thread that is cancelled goes on to the end of its call. */
+/* Cancel the thread: it still runs to the end of its call. */
 void be_cancelled(program *p) {
     pthread_t thread;
     if (p->count == HOLDS)
@@ -342,7 +343,7 @@ void be_cancelled(program *p) {
 
 /* ------------------------------------------------------------------ Limits */
 
-/* An operator stores another limit, or none. */
+/* Store another limit, or none, as an operator does. */
 void set_limit(program *p) {
     const char *key = any_key();
     bool usual = work.permits > 0 && often(0.5);
@@ -364,7 +365,7 @@ void set_limit(program *p) {
 
 /* ------------------------------------------------------------------- fork() */
 
-/* The parent's client is the parent's; its own one works. */
+/* Run as a forked child: the parent's client belongs to the parent, and the child opens its own. */
 static void be_a_child(program *p) {
     hf_lock *lock = NULL;
     hf_hold *hold;

@@ -1,5 +1,5 @@
-"""coverage.py BUILD: which lines of the core the simulation has reached, by gcov; per floor and
-file, and the lines that were not.
+"""coverage.py BUILD: which lines of the core the simulation has reached, by gcov: for each floor
+and file, with the lines that it has not reached.
 """
 
 import json

@@ -12,7 +12,7 @@ struct sim_server {
     sim_server *next;
     char name[24];
     int host, port;
-    sim_process *process; /* that stands for it */
+    sim_process *process; /* it stands for the server */
     const sim_service *service;
     void *self;
     sim_file *listeners[2];
@@ -29,7 +29,7 @@ static int file_numbers;
 static bool ways_shut[HOSTS][HOSTS];
 static int64_t latencies[HOSTS][HOSTS];
 static bool names_work;
-static int leads_to[HOSTS]; /* another host; or 0 */
+static int leads_to[HOSTS]; /* the host to which a name leads instead; or 0 */
 int sim_ephemeral;
 
 /* ------------------------------------------------------------------ Files */
@@ -72,14 +72,14 @@ static void drop_file(sim_file *file) {
     free(file);
 }
 
-/* Nothing names it any more, and nothing is on its way to it. */
+/* Free the file if nothing refers to it, and no segment is on its way to it. */
 static void drop_if_over(sim_file *file) {
     if (file->descriptors == 0 && file->pending == 0 && file->service_peer == NULL &&
         file->watches == NULL && file->first == NULL && !file->open && !file->connecting)
         drop_file(file);
 }
 
-/* Call the function at that time; it ends with over(). */
+/* Call the function at that time; the function must end with over(). */
 static void later(int64_t at, void (*call)(void *), sim_file *file) {
     file->pending++;
     sim_at(at, call, file);
@@ -121,7 +121,7 @@ void sim_unwatch_all(sim_thread *thread) {
         sim_watch *gone = *at;
         *at = gone->next;
         free(gone);
-        if (thread->watched[i]->descriptors == 0) /* its call still looks at it */
+        if (thread->watched[i]->descriptors == 0) /* its call still uses it */
             later(sim_now(), over_later, thread->watched[i]);
     }
     thread->watching = 0;
@@ -178,7 +178,8 @@ short sim_file_ready(const sim_file *file, short events) {
 
 /* ---------------------------------------------------------------- Network */
 
-/* Of all pairs as drawn; on one host always short. */
+/* Return the latency between two hosts, as drawn for each pair; within a host it is always short.
+ */
 static int64_t way_ns(int from, int to) {
     if (from == to)
         return 8 * SIM_US + (int64_t)sim_random(8000);
@@ -240,7 +241,7 @@ static void keep_bytes(sim_file *to, const char *bytes, size_t length) {
     to->end += length;
 }
 
-/* The other end's bytes have been read, or cannot be any more. */
+/* Note that the peer has read bytes, or can no longer read them. */
 static void make_way(sim_file *from, size_t length) {
     if (from == NULL)
         return;
@@ -258,7 +259,7 @@ static void accept_bytes(sim_file *to, const sim_segment *segment) {
     switch (segment->kind) {
     case SIM_DATA:
         if (!to->open || to->shut_in) {
-            /* It is closed here: the sender learns of that. */
+            /* The socket is closed: the sender gets a reset. */
             if (to->peer != NULL && !to->peer->dead)
                 post(to->peer, SIM_RESET, NULL, 0);
             return;
@@ -347,7 +348,7 @@ void sim_shut_socket(sim_file *socket, bool in, bool out) {
     sim_file_notify(socket);
 }
 
-/* Both see each other from now on. The caller has set their addresses. */
+/* Connect two sockets whose addresses the caller has set. */
 static void join(sim_file *a, sim_file *b) {
     a->peer = b;
     b->peer = a;
@@ -387,7 +388,7 @@ static void accept_at(sim_file *listener, sim_file *from) {
     sim_file *here = sim_file_new(SIM_SOCKET);
     here->local = listener->local;
     if (here->local.path[0] != '\0')
-        here->local.host = from->local.host; /* it is on this host, too */
+        here->local.host = from->local.host; /* which is on the same host */
     here->remote = from->local;
     here->server = listener->server;
     join(from, here);
@@ -399,7 +400,7 @@ static void accept_at(sim_file *listener, sim_file *from) {
     }
 }
 
-/* The first packet arrives; the system sends it again each second until connect() gives up. */
+/* Let the first packet arrive; the system sends it again each second until connect() gives up. */
 static void knock(void *argument) {
     sim_file *from = argument;
     int here = from->local.host, there = from->remote.host;
@@ -440,7 +441,7 @@ int sim_connect_to(sim_file *socket, const sim_address_of *address) {
     return EINPROGRESS;
 }
 
-/* The last descriptor is closed. */
+/* Close the socket with its last descriptor. */
 static void close_socket(sim_file *file) {
     if (file->open && file->peer != NULL && !file->dead && !file->cut && !file->shut_out)
         post(file->peer, file->end > file->begin ? SIM_RESET : SIM_FIN, NULL, 0);
@@ -489,7 +490,7 @@ static void hear_now(sim_file *at) {
         sim_disconnect(at);
 }
 
-/* Let the server hear what has come, unless it is stopped or works. */
+/* Let the server read what has arrived, unless it is stopped or busy. */
 static void hear(void *argument) {
     sim_file *at = argument;
     at->hears_later = false;
@@ -500,7 +501,7 @@ static void hear(void *argument) {
 void sim_send(sim_file *connection, const void *bytes, size_t length) {
     if (!connection->open || connection->shut_out)
         return;
-    connection->under_way = 0; /* a server keeps what it cannot send */
+    connection->under_way = 0; /* a server keeps bytes that it cannot send */
     while (length > 0) {
         size_t sent = sim_send_bytes(connection, bytes, length);
         bytes = (const char *)bytes + sent;
@@ -633,7 +634,7 @@ void sim_way(int from, int to, bool open) {
     ways_shut[from][to] = !open;
     if (!open)
         return;
-    /* What was lost meanwhile is sent again, within a second. */
+    /* Segments that were lost meanwhile are sent again within a second. */
     for (sim_file *f = files; f != NULL; f = f->next)
         if (f->kind == SIM_SOCKET && f->first != NULL && f->remote.host == from &&
             f->local.host == to && !f->arriving) {
@@ -656,7 +657,7 @@ static bool between(const sim_file *file, int a, int b) {
     return (a < 0 || a == here || a == there) && (b < 0 || b == here || b == there);
 }
 
-/* Of what is under way some arrives, perhaps half a message, and then the reset. */
+/* Let a part of the bytes under way arrive, perhaps half a message, and then the reset. */
 static void cut_off(sim_file *file) {
     size_t keep = 0;
     for (sim_segment *s = file->first; s != NULL; s = s->next)

@@ -1,8 +1,8 @@
 /*
  * Runs a test program of tests/faults or tests/redis, or a scenario, in the simulation: its
  * threads, processes, proxies and sleeps are simulated, and so is its server. The program is on
- * host 2 and the server on host 1. SIM_SEED chooses the history; SIM_SEEDS=N runs that many, one
- * after the other.
+ * host 2, the server on host 1. SIM_SEED chooses the history; SIM_SEEDS=N runs that many, one after
+ * the other.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 #include "servers.h"
 
-int sim_main(int count, char **words); /* the test program's own */
+int sim_main(int count, char **words); /* the main function of the test program */
 
-/* A scenario may have one of its own. */
+/* A scenario may define its own. */
 deployment sim_deployment __attribute__((weak)) = ONE_SERVER;
 
 static int words_count, result;

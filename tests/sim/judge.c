@@ -15,20 +15,20 @@ struct belief {
     int64_t fence;
     bool shared;
     int64_t permits;
-    int64_t began; /* the call that it is from */
-    int64_t until; /* that it is certain */
+    int64_t began; /* when the call began that reported it */
+    int64_t until; /* it is certain until then */
     bool excused;
-    bool kept;     /* for its time, whatever becomes of its holder */
-    int64_t group; /* of holds of several locks, whose loss is its own; 0: alone */
-    bool shortens; /* its holder has asked to shorten it, and it may be for all */
+    bool kept;     /* until its time, whether its holder lives or not */
+    int64_t group; /* of holds that are lost together; 0: alone */
+    bool shortens; /* its holder has asked to shorten it, perhaps for the whole group */
     const sim_process *process;
-    int64_t number; /* by which its client tells its loss */
-    int64_t ballot; /* of independent masters */
-    bool nests;     /* in a hold that has that ballot */
-    unsigned taken; /* by these the vote was taken away, which the hold may not know */
-    unsigned had;   /* before that */
-    unsigned stood; /* when it was looked at last */
-    unsigned early; /* at these it may end early */
+    int64_t number; /* by which its client reports its loss */
+    int64_t ballot; /* with independent masters */
+    bool nests;     /* in a hold that has this ballot */
+    unsigned taken; /* masters that took the vote away, perhaps unknown to the holder */
+    unsigned had;   /* masters that had a vote before `taken` */
+    unsigned stood; /* masters that had a vote at the last look */
+    unsigned early; /* masters at which it may end early */
 };
 
 enum { WAITS = 32 };
@@ -37,9 +37,9 @@ typedef struct waiting {
     struct waiting *next;
     char key[64];
     const sim_process *process;
-    int64_t granted;      /* when one of them last had the lock */
-    int64_t began;        /* some acquire waits since then, without a break */
-    int64_t since[WAITS]; /* when each that waits began to */
+    int64_t granted;      /* when a waiter last had the lock */
+    int64_t began;        /* since when the lock has had a waiter without a break */
+    int64_t since[WAITS]; /* when each present waiter began */
     int count;
 } waiting;
 
@@ -52,21 +52,21 @@ static struct {
 static size_t excuse_count;
 static int64_t all_excused, kind_since, set_back, jumped_at, stepped_at[8];
 static const sim_process
-    *closed[64]; /* whose clients are closed, or who are dead: the last of them */
+    *closed[64]; /* the last processes whose clients are closed, or which are dead */
 static size_t closed_count;
 uint64_t judge_acquired, judge_checked;
 
-/* How long a waiter may find a free lock before it has it, when all is well (guarantees.md): a
- * lost wake-up costs 3 s, and so does a dead one in front of it. */
+/* For how long a waiter may find the lock free before it is granted, when all is well
+ * (guarantees.md): a lost wake-up costs 3 s, and so does a dead waiter before it. */
 enum { SERVED_WITHIN_MS = 3000, SLACK_MS = 1500 };
-/* For how long after the last fault connections may still be dead without a word. */
+/* For how long after the last fault connections may still be silently dead. */
 enum { SETTLED_MS = 12000 };
 
 static bool are_joined(const belief *b, const belief *other) {
     return b->group != 0 && b->group == other->group;
 }
 
-/* Until when what was certain of a lock is excused. */
+/* Return until when losses of a lock's holds are excused. */
 static int64_t key_excused_at(const char *key) {
     int64_t at = all_excused;
     for (size_t i = 0; i < excuse_count; i++)
@@ -75,7 +75,7 @@ static int64_t key_excused_at(const char *key) {
     return at;
 }
 
-/* The same of that hold, or of what it is joined with. */
+/* Return the same for a hold and the holds with which it is joined. */
 static int64_t excused_at(const belief *b) {
     int64_t at = key_excused_at(b->key);
     for (const belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
@@ -94,8 +94,8 @@ static void excuse(belief *b) {
 
 bool judge_intact(const belief *b) { return !b->excused && b->began > excused_at(b); }
 
-/* A majority of independent masters knows it, or has forgotten all and lets no client in. Where
- * masters have jumped that the hold needs, the promise ends. */
+/* Return whether a majority of independent masters has the hold's votes, or has lost all its data
+ * and lets no client in. If clocks have jumped on masters that the hold needs, its promise ends. */
 static bool has_majority(belief *b) {
     unsigned votes = store_votes(b->key, b->ballot), young = store_young();
     b->taken = (b->taken | (b->stood & young)) & ~votes;
@@ -114,9 +114,9 @@ static bool is_backed(belief *b) {
         return true;
     for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
         if (are_joined(b, other) && !has_majority(other) && other->excused)
-            b->excused = true; /* it was lost with that */
+            b->excused = true; /* it was lost with the other hold */
     if (b->excused)
-        excuse(b); /* and these with it */
+        excuse(b); /* and so are the holds that nest with it */
     return b->excused;
 }
 
@@ -141,7 +141,8 @@ void judge_jumped(const char *key) {
             continue;
         unsigned votes = store_votes(b->key, b->ballot), taken = b->had & ~votes;
         b->taken |= taken;
-        /* A young master may know another's vote: it stands in for none that was taken. */
+        /* A young master may have another ballot's vote: it does not replace a vote that was taken
+         * away. */
         b->excused = b->excused || (taken != 0 && !store_is_majority(votes));
         look_at(b);
     }
@@ -177,7 +178,7 @@ bool judge_has_left(void) {
     return false;
 }
 
-/* Since when the process may have an acquire of the lock under way that is not told yet. */
+/* Return since when the process may have had an acquire of the lock under way without a report. */
 static int64_t waited_since(const char *key, int64_t otherwise) {
     for (const waiting *w = waits; w != NULL && work.nested > 0; w = w->next)
         if (w->process == sim_self() && strcmp(w->key, key) == 0 && w->count > 0 &&
@@ -186,9 +187,9 @@ static int64_t waited_since(const char *key, int64_t otherwise) {
     return otherwise;
 }
 
-/* It nests: it has the votes of that one. */
+/* Give a nested hold the votes of the outer one. */
 static void share(belief *b, belief *outer) {
-    has_majority(outer); /* as it is now, also if its promise is over */
+    has_majority(outer); /* as it stands now, even if its promise has ended */
     b->taken |= outer->taken;
     b->early |= outer->early;
     b->excused = b->excused || !judge_intact(outer);
@@ -210,7 +211,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
     judge_acquired++;
     if (servers_independent()) {
         int64_t own = ballot;
-        /* It nests, in a hold that is not told yet; if its votes have not been taken away. */
+        /* It nests in a hold that is not reported yet, unless its votes have been taken away. */
         if (store_votes(key, ballot) == 0 && began > jumped_at) {
             ballot = store_ballot(key, fence, ballot);
             began = waited_since(key, began);
@@ -227,7 +228,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
             if (outer->ballot == b->ballot && strcmp(outer->key, key) == 0)
                 share(b, outer);
     }
-    if (!servers_independent() || !b->excused) /* it nests in what is lost, unknown to it */
+    if (!servers_independent() || !b->excused) /* nests in a lost hold, unknown to it */
         rules_hold(key, fence, shared, options->permits, began);
     return beliefs = b;
 }
@@ -239,13 +240,13 @@ bool judge_knows(const char *key, int64_t fence) {
     return false;
 }
 
-/* As it is now, not as it was when it was looked at last. */
+/* Return whether it is intact now, not at the last look. */
 static bool is_intact(belief *b) {
     look_at(b);
     return judge_intact(b);
 }
 
-/* Two that are certain at once are both shared, or of one owner. */
+/* Check that two holds that are certain at once are both shared, or have one owner. */
 static void look_beside(const belief *b) {
     for (belief *other = beliefs; other != NULL && b->until > sim_now(); other = other->next)
         if (other->until > sim_now() && other->fence != b->fence && !(other->shared && b->shared) &&
@@ -261,26 +262,26 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
                                         : sim_promised(asked, remaining_ms);
     sim_trace("counts on %s (%lld) for %lld ms, until %.6f", b->key, (long long)b->fence,
               (long long)remaining_ms, (double)until / 1e9);
-    /* What was certain stays so, unless its holder gives it up, or joins it with what ends sooner.
-     */
+    /* A certain hold stays certain, unless its holder gives it up or joins it with a hold that ends
+     * sooner. */
     if (b->until > sim_now())
         look_at(b);
     b->shortens = false;
     for (const belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
         if (are_joined(b, other) && other->shortens)
             until = 0; /* nothing is certain of it before the answer */
-    /* An answer on a slow way that moves no end is no news: it was true when it was sent, and the
-     * promise is still the one from before. The client rounds to 1 ms. */
+    /* An answer that was slow and moves no end is no news: it was true when it was sent, and the
+     * earlier promise still counts. The client rounds to 1 ms. */
     bool renewed =
         b->group != 0 || until == SIM_NEVER || until - SIM_MS > b->until || b->until <= sim_now();
     if (renewed)
         b->began = b->began > began ? b->began : began;
     if (renewed || until > b->until)
         b->until = until;
-    /* The server has it, after all. */
+    /* The server has it after all. */
     if (renewed && began > excused_at(b) && !servers_independent())
         b->excused = judge_has_left();
-    /* Holds that are joined end together, with the first of them. */
+    /* Joined holds end together, with the first to end. */
     for (belief *other = beliefs; other != NULL && b->group != 0; other = other->next)
         if (are_joined(b, other) && other->until > b->until)
             other->until = b->until;
@@ -334,8 +335,8 @@ void judge_over(belief *b) {
     free(b);
 }
 
-/* Until when it is kept for its own sake; or by what it nests in, or what nests in it: no longer
- * than that is certain, and that may not be told yet. */
+/* Return the end of a kept hold: `until`, but not later than the end of a hold in which it nests,
+ * or that nests in it, while that hold is certain; it may not be reported yet. */
 static int64_t kept_until(const belief *b, int64_t until) {
     bool alone = true;
     if (!servers_independent())
@@ -351,7 +352,7 @@ static int64_t kept_until(const belief *b, int64_t until) {
 }
 
 void judge_keeps(belief *b, int64_t began, int64_t ms) {
-    int64_t until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* by a faster clock */
+    int64_t until = began + ms * SIM_MS - ms * SIM_MS / 500 - 2 * SIM_MS; /* on a faster clock */
     b->kept = true;
     b->group = 0;
     b->began = began;
@@ -453,11 +454,11 @@ void judge_waits_no_more(const char *key, const call *c, bool granted) {
     while (at < w->count - 1 && w->since[at] != c->since)
         at++;
     w->since[at] = w->since[--w->count];
-    if (granted) /* the next one waits since now */
+    if (granted) /* the next waiter waits from now on */
         w->granted = sim_now();
 }
 
-/* Since when the one waits that waits longest, and none was served. */
+/* Return since when the longest waiter has waited without any grant. */
 static int64_t longest(const waiting *w) {
     int64_t since = sim_now();
     for (int i = 0; i < w->count; i++)
@@ -465,15 +466,16 @@ static int64_t longest(const waiting *w) {
     return since > w->granted ? since : w->granted;
 }
 
-/* Independent masters give no votes while they are young, and votes of a holder that died without a
- * majority end with its lease: as much later as their clocks were set back. */
+/* Return for how long votes may linger: young independent masters give none, and the votes of a
+ * holder that died without a majority end with its lease, later by as much as clocks were set back.
+ */
 static int64_t lingers(void) {
     return servers_independent()
                ? servers_quarantine_s * SIM_S + work.longest_ms * SIM_MS + set_back
                : 0;
 }
 
-/* In a kind world a free lock is given to a waiter soon. */
+/* Check that in a kind world a free lock is soon granted to a waiter. */
 static void look_for_idle(void *unused) {
     (void)unused;
     for (waiting *w = waits; w != NULL; w = w->next) {

@@ -105,7 +105,7 @@ const char *sim_verdict(void) { return verdict[0] != '\0' ? verdict : NULL; }
 
 typedef struct event {
     int64_t at;
-    uint64_t number; /* the older first */
+    uint64_t number; /* older events first */
     void (*call)(void *);
     void *argument;
     uint64_t serial; /* a thread's; only if call is NULL */
@@ -156,14 +156,14 @@ int64_t sim_now(void) { return now; }
 
 /* ------------------------------------------------- Static data and stacks */
 
-/* What objcopy has gathered of the renamed objects. */
+/* The static data of the renamed objects, which objcopy gathers. */
 extern char __start_hf_data[], __stop_hf_data[];
-static char *data_image; /* as it was when the program began */
+static char *data_image; /* the data when the program began */
 static sim_process *data_resident;
 #define DATA_SIZE ((size_t)(__stop_hf_data - __start_hf_data))
 
-/* The program's own thread-local variables: those of each simulated thread are copied to the
- * one place that the one real thread has. libc's are elsewhere. */
+/* The program's own thread-local variables: those of the running simulated thread are copied to the
+ * place that the real thread has for them. libc's are elsewhere. */
 static size_t tls_size;
 static char *tls_at, *tls_image;
 
@@ -174,7 +174,7 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *unused) {
             tls_size = info->dlpi_phdr[i].p_memsz;
             tls_at = info->dlpi_tls_data;
         }
-    return 1; /* the first is the program */
+    return 1; /* the first object is the program */
 }
 
 static void keep_images(void) {
@@ -185,7 +185,7 @@ static void keep_images(void) {
     memcpy(tls_image, tls_at, tls_size);
 }
 
-/* Arenas are at the same addresses in each world, so that its history is the same. */
+/* Arenas have the same addresses in each world, so that its history is the same. */
 static sim_arena *arenas[256];
 static int arena_count;
 
@@ -209,8 +209,8 @@ static char *stack_base(const sim_thread *thread) {
     return thread->process->arena->base + SIM_ARENA - (size_t)(thread->stack + 1) * SIM_STACK;
 }
 
-/* Where a process that was forked, or from which one was, has its memory while another one of
- * them runs: its pages are moved, not copied. */
+/* Return where a process that was forked, or that has forked, keeps its memory while another one
+ * runs at the same addresses: its pages are moved, not copied. */
 static char *parking_of(const sim_process *process) {
     return (char *)UINT64_C(0x200000000000) + (size_t)process->pid * 2 * SIM_ARENA;
 }
@@ -220,7 +220,7 @@ static void move_memory(char *from, char *to) {
         abort();
 }
 
-/* The memory at its addresses is this process's from now on. */
+/* Put this process's memory at its addresses. */
 static void make_resident(sim_process *process) {
     sim_arena *arena = process->arena;
     if (arena->resident != process) {
@@ -240,7 +240,8 @@ static void make_resident(sim_process *process) {
     }
 }
 
-/* A copy of what the running thread's process has in use, for its child with this one thread. */
+/* Copy the used memory of the running thread's process for its child, which has only this thread.
+ */
 static void copy_memory(sim_process *child, const sim_thread *thread) {
     char *base = child->arena->base, *to = parking_of(child);
     if (mmap(to, SIM_ARENA, PROT_READ | PROT_WRITE,
@@ -280,7 +281,7 @@ static void thread_main(void) {
     sim_thread_end(self->main(self->argument));
 }
 
-/* Let it run until it gives up the processor. */
+/* Run a thread until it gives up the processor. */
 static void run_thread(sim_thread *thread) {
     make_resident(thread->process);
     swap_tls(thread);
@@ -350,7 +351,7 @@ int sim_wake_waiters(sim_process *process, const void *on, int most) {
     return woken;
 }
 
-/* An event of a thread: it goes on, unless that is of an earlier block. */
+/* Handle an event of a thread: it goes on, unless the event belongs to an earlier block. */
 static void go_on(sim_thread *thread, uint64_t serial) {
     if (thread->serial != serial || thread->state == SIM_OVER)
         return;
@@ -414,8 +415,8 @@ sim_thread *sim_new_thread(sim_process *process, void *(*main)(void *), void *ar
     return thread;
 }
 
-/* Those of all processes that have ended: they are freed with the world, so that events may
- * still name them. */
+/* Ended threads of all processes: they are freed with the world, so that events may still refer to
+ * them. */
 static sim_thread *ended_threads;
 
 static void forget_thread(sim_thread *thread) {
@@ -455,7 +456,7 @@ int64_t sim_global(const sim_process *process, int64_t local) {
     if (local == SIM_NEVER || passed > SIM_NEVER / 4)
         return SIM_NEVER;
     int64_t at = process->since + passed - passed / 1000000 * process->ppm;
-    return at + (passed / 1000000 + 1000); /* never early, for all that is rounded */
+    return at + (passed / 1000000 + 1000); /* never early, in spite of rounding */
 }
 
 void sim_drift(sim_process *process, int ppm) {
@@ -516,7 +517,7 @@ sim_process *sim_find(int pid) {
     return NULL;
 }
 
-/* Its children get another parent, and those that want it a signal. */
+/* Give its children another parent, and end those that asked for SIGKILL. */
 static void leave_children(const sim_process *process) {
     const sim_process *heir = sim_find(process->parent);
     while (heir != NULL && (heir->dead || !heir->adopts))
@@ -623,7 +624,7 @@ bool sim_stun(sim_process *process, size_t which, int64_t ns) {
     return thread != NULL;
 }
 
-/* fork(): the child's thread goes on in a copy of this stack. */
+/* Fork: the child's thread goes on in a copy of this stack. */
 int sim_fork(void);
 int sim_fork(void) {
     sim_process *parent = sim_running->process;
@@ -656,11 +657,11 @@ int sim_fork(void) {
     thread->process = child;
     thread->watched = NULL;
     thread->watching = thread->watch_room = 0;
-    /* The same number, by which it has the mutexes that it had. */
+    /* The child's thread has the same number, and so still owns its mutexes. */
     thread->tls = malloc(tls_size + 1);
     memcpy(thread->tls, tls_at, tls_size);
     child->threads = thread;
-    /* In the child this is the second return, with what this stack is now. */
+    /* In the child _setjmp() returns a second time, with this state of the stack. */
     thread->sp = (char *)__builtin_frame_address(0) - 1024;
     if (_setjmp(thread->context) == 0) {
         copy_memory(child, thread);
@@ -680,7 +681,7 @@ int sim_fork(void) {
 
 /* ----------------------------------------------------------------- Memory */
 
-/* Each block knows its size; freed ones are filled, so that their use is seen. */
+/* Each block knows its size; freed blocks are filled, so that a later use is noticed. */
 typedef struct block {
     uint32_t class, magic;
     size_t size;
@@ -688,7 +689,7 @@ typedef struct block {
 
 enum { LIVE = 0x5afe5afe, FREED = 0x2eaddead };
 
-/* Four classes to each doubling. */
+/* Four classes for each doubling. */
 static size_t class_size(unsigned class) { return (size_t)(64 + 16 * (class % 4)) << (class / 4); }
 
 void *sim_allocate(size_t size, bool zero) {
@@ -809,7 +810,7 @@ void sim_end(void) {
     free_threads(ended_threads);
     ended_threads = NULL;
     sim_files_end();
-    /* What was in the arenas is gone; what was little stays, for the next world. */
+    /* Drop the arenas' pages; the mappings stay for the next world. */
     for (int i = 0; i < arena_count; i++)
         madvise(arenas[i]->base, SIM_ARENA, MADV_DONTNEED);
     for (int i = 0; i < arena_count; i++)

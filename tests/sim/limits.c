@@ -12,16 +12,16 @@
 enum { POOLS = 16, LIMITS = 64, MOMENT_MS = 3000 };
 
 typedef struct limit {
-    int64_t at, permits, per_ms; /* in force from then on; 0, 0: none */
+    int64_t at, permits, per_ms; /* in force from then on; 0, 0: no limit */
 } limit;
 
 typedef struct pool {
     char key[64];
-    limit limits[LIMITS]; /* the last ones, the oldest first */
+    limit limits[LIMITS]; /* the last limits, the oldest first */
     size_t count;
-    int64_t last;    /* fence, and */
-    int64_t seen;    /* when */
-    int64_t unknown; /* until then, since data went */
+    int64_t last;    /* the last fence, */
+    int64_t seen;    /* and when it was seen */
+    int64_t unknown; /* until then the limit is unknown, because data were lost */
 } pool;
 
 static pool pools[POOLS];
@@ -40,12 +40,12 @@ static pool *pool_named(const char *key) {
     abort();
 }
 
-/* Is it known what was in force since then? */
+/* Return whether it is known which limits were in force since then. */
 static bool is_known(const pool *p, int64_t began) {
     return p->unknown < began && !rules_lost_since(p->key, began);
 }
 
-/* The one after it that was in force since then; NULL: the first of these. */
+/* Return the limit after `after` of those in force since `began`; NULL: the first of them. */
 static const limit *next_since(const pool *p, int64_t began, const limit *after) {
     size_t i = after != NULL ? (size_t)(after - p->limits) + 1 : 0;
     while (after == NULL && i + 1 < p->count && p->limits[i + 1].at < began)
@@ -63,7 +63,7 @@ static void change(pool *p, const limit *to) {
               (long long)to->per_ms);
 }
 
-/* Three keys, and then the limit's two numbers. */
+/* Return whether the command asks for the limit: its two numbers follow three keys. */
 static bool asks_for(const limit *wanted, const sim_bytes *words, size_t count) {
     return count >= 8 && servers_number(&words[2]) == 3 &&
            servers_number(&words[6]) == wanted->permits &&
@@ -140,7 +140,7 @@ void limits_granted(const char *key, const hf_lock_options *said, int64_t began)
               sim_name(sim_self()), key, (long long)said->permits);
 }
 
-/* How a message tells of both numbers; a caller without a number has perhaps learnt one. */
+/* Describe both numbers as a message does; a caller that gave no number may have learnt one. */
 static void describe(const limit *l, const hf_lock_options *said, char *text, size_t size) {
     int64_t weight = said->weight > 0 ? said->weight : 1;
     text[0] = '\0';

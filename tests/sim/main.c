@@ -1,8 +1,9 @@
 /*
  * sim [--seeds A-B] [--step N] [--seconds N] [--swarm NAME] [--keep-going] [--shrink] [--marks]
- * [SEED]: histories of the real core, each from one seed. It ends at the first red one, unless it
- * is to keep going. One SEED is told step by step; shrunk, without the faults and features that it
- * does not need to be red. At the end come the defences that were met, with how often.
+ * [SEED]: runs histories of the real core, each from one seed, and ends at the first red one unless
+ * --keep-going is given. For a single SEED it prints a trace; with --shrink, without the faults and
+ * features that the seed does not need to be red. With --marks it prints at the end which defences
+ * were met, and how often.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -42,7 +43,7 @@ static void ends(int number) {
     _exit(1);
 }
 
-/* On a stack of their own: those of simulated threads may be what has gone wrong. */
+/* Use a stack of its own: a simulated thread's stack may be the fault. */
 static void catch_signals(void) {
     static char stack[65536];
     const int signals[] = {SIGVTALRM, SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
@@ -53,7 +54,7 @@ static void catch_signals(void) {
     sim_when_endless(ends);
 }
 
-/* One history. NULL: nothing was wrong. */
+/* Run one history; return its verdict, or NULL if nothing was wrong. */
 static const char *run(const swarm *drawn, bool traces) {
     static char verdict[1000];
     swarm s = *drawn;
@@ -61,7 +62,7 @@ static const char *run(const swarm *drawn, bool traces) {
     if (traces)
         swarm_tell(&s);
     running = s.seed;
-    /* Of this program's own time: a busy machine makes no history endless. */
+    /* CPU time of this program: on a busy machine no history looks endless. */
     setitimer(ITIMER_VIRTUAL, &(struct itimerval){.it_value.tv_sec = 120}, NULL);
     sim_begin(&s.settings);
     work = s.work;
@@ -80,7 +81,7 @@ static const char *run(const swarm *drawn, bool traces) {
     return wrong ? verdict : NULL;
 }
 
-/* Leave out what the history does not need to be red. */
+/* Leave out all that the history does not need to be red. */
 static void shrink(swarm *drawn) {
     for (int part = 0; part < swarm_parts(); part++) {
         swarm less = *drawn;

@@ -1,4 +1,4 @@
-/* Which defences the seeds have met, and which rare branches they took. */
+/* Counts which defences the seeds have met, and decides when a rare branch is taken. */
 #include "marks.h"
 
 #include <stdio.h>
@@ -27,7 +27,8 @@ void sim_mark(const char *row) {
     marks[mark_count++].hits = 1;
 }
 
-/* In most histories never; in some often at this branch, as its name and the seed say. */
+/* Return whether to take a branch: never in most histories, often in some, as its name and the seed
+ * decide. */
 bool sim_unusual(const char *branch) {
     uint64_t hash = sim_set.seed;
     for (const char *c = branch; *c != '\0'; c++)

@@ -1,4 +1,4 @@
-/* What base/simulated.h calls. */
+/* The functions that base/simulated.h calls. */
 #ifndef SIM_MARKS_H
 #define SIM_MARKS_H
 
@@ -6,7 +6,7 @@
 
 void sim_mark(const char *row);
 bool sim_unusual(const char *branch);
-/* All that were met, with how often, on stdout. */
+/* Print all marks that were met, with their counts, on stdout. */
 void marks_tell(void);
 
 #endif

@@ -68,7 +68,7 @@ def read(file: Path) -> Mutant:
 
 
 def copy_source() -> None:
-    """The source as it is; files that are the same stay older."""
+    """Copy the source; a copy that is the same keeps its time, so that it is not built again."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         check=True, capture_output=True, cwd=ROOT, text=True,
@@ -94,7 +94,7 @@ def put(path: str, before: str, after: str) -> str:
 
 
 def misfits(mutant: Mutant) -> list[str]:
-    """Why it is of no use with the source as it is."""
+    """Return why the mutant does not fit the source."""
     wrong = []
     for path, before, _ in mutant.changes:
         file = ROOT / path
@@ -136,8 +136,9 @@ def build(*targets: str) -> None:
 
 
 def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) -> str:
-    """What it prints if it fails, or takes too long; empty: it does not. Or what it prints."""
-    environment = {**os.environ, "SIM_SEEDS": "5"}  # of a scenario, as ctest runs it
+    """Return the output of a program that fails or takes too long; empty: it passes. always: return
+    the output in any case."""
+    environment = {**os.environ, "SIM_SEEDS": "5"}  # as ctest runs a scenario
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds,
@@ -151,7 +152,8 @@ def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) 
 
 
 def red_seed(mutant: Mutant, seeds: int, seconds: int) -> tuple[int, str, int]:
-    """The first seed that is red, but not without the mutant, or 0; its verdict; how many ran."""
+    """Return the first seed that is red, but not without the mutant (or 0), its verdict, and how
+    many seeds ran."""
     first, until = 1, time.monotonic() + seconds
     while first <= seeds and time.monotonic() < until:
         left = max(1, int(until - time.monotonic()))

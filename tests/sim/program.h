@@ -1,4 +1,4 @@
-/* One thread's program, and what it holds: for the files of the workload. */
+/* A thread's program, and its holds: shared by the files of the workload. */
 #ifndef SIM_PROGRAM_H
 #define SIM_PROGRAM_H
 
@@ -13,18 +13,18 @@
 
 enum { HOLDS = 4, STATUSES = 32, GATE_MS = 1000 };
 
-/* A hold that a program has, with what it was asked with. */
+/* A hold of a program, with the options of its acquire. */
 typedef struct mine {
     hf_hold *hold;
     belief *belief;
     const char *key;
     bool shared;
-    int64_t group;  /* of holds with which it is lost, which may be excused; 0: alone */
-    bool renewed;   /* until it is released */
+    int64_t group;  /* holds that are lost together, and may be excused; 0: none */
+    bool renewed;   /* renewed until it is released */
     bool once;      /* its release may leave a result */
-    bool marked;    /* its call has begun, at most once */
-    hf_lock *lock;  /* through which its owner releases it, who left it with the client; or NULL */
-    char owner[32]; /* of that */
+    bool marked;    /* its call, made at most once, has begun */
+    hf_lock *lock;  /* through which its owner, who left it with the client, releases it; or NULL */
+    char owner[32]; /* that owner */
 } mine;
 
 typedef struct program {
@@ -34,18 +34,18 @@ typedef struct program {
     mine holds[HOLDS];
     int count;
     const bool *closed;      /* the close of its client has returned */
-    int64_t ended[STATUSES]; /* how many acquires did, by status */
-    int64_t found_lost;      /* holds that a call was to end */
-    bool brakes;             /* a brake may end its calls */
-    bool uncounted;          /* some acquires were of several locks, which try more than once */
+    int64_t ended[STATUSES]; /* acquires that ended, by status */
+    int64_t found_lost;      /* holds whose loss a call found when it was to end them */
+    bool brakes;             /* brakes may end its calls */
+    bool uncounted;          /* some acquires were of several locks, which try more often */
 } program;
 
 static inline int below(int most) { return (int)sim_random((uint64_t)most); }
 static inline bool often(double p) { return sim_chance(p); }
 static inline void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1000 + 10)); }
 
-/* For how long a call may take that waits for an answer; and one that waits for a lock, which is
- * answered, or gives up, within one such time more. */
+/* Return how long a call may take that waits for an answer. A call that waits for a lock gets an
+ * answer or gives up within this time in addition (bound_of()). */
 static inline int64_t patience(void) { return work.connect_ms; }
 static inline int64_t bound_of(int64_t timeout_ms, const hf_lock_options *options) {
     return timeout_ms < 0 ? -1 : timeout_ms + patience() + options->replica_timeout_ms;
@@ -62,25 +62,26 @@ int64_t any_timeout(const program *p);
 void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument);
 hf_client *open_client(void);
 
-/* What is certain of it now, by a call that began then; 0: by none. */
+/* Tell the judge what is certain of the hold now, from a call that began at `began`; 0: from no
+ * call. */
 void believe(mine *m, int64_t began);
 mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_options *options,
                 int64_t began, int64_t group);
 void drop_hold(program *p, int which);
-/* Calls with any key, or with one of its holds. */
+/* Make a call with a random key, or with one of the program's holds. */
 void acquire(program *p);
 void release(program *p, int which);
 void renew(const program *p, mine *m);
 
 /* The rarer calls (calls.c). */
 void once(program *p);
-/* What a call by which a result is asked for brings. */
+/* Check the outcome of a call that asks for a result. */
 void take_result(const char *key, hf_hold *hold, int64_t began);
-/* Releases it with a result; its status. */
+/* Release the hold with a result; return the status. */
 hf_status finish(mine *m);
-/* Are the calls of that key made at most once? */
+/* Return whether the calls of that key are made at most once. */
 bool most_once(const char *key);
-/* Is the call made already, or failed, or begun? */
+/* Return whether the status says that the call has been made, has failed or has begun. */
 bool has_outcome(hf_status status);
 void acquire_for_owner(program *p);
 void walk(program *p);

@@ -1,7 +1,6 @@
 /*
- * The simulated Redis without sockets or time: several servers, replicas that lag, slots that
- * move, sentinels that disagree, faults. The answers of a single server
- * are twin.py's.
+ * The simulated Redis without sockets or time: several servers, late replicas, slots that move,
+ * sentinels that disagree, faults. twin.py checks the answers of a single server.
  */
 #include "../check.h"
 
@@ -9,7 +8,7 @@
 
 enum { MASTER, REPLICA, PEERS = 8 };
 
-/* The bytes that a connection has heard. */
+/* The bytes that a connection has received. */
 typedef struct heard {
     char text[4096];
     size_t length;
@@ -58,7 +57,7 @@ static int set_up(void **state) {
     memset(peers, 0, sizeof peers);
     for (int i = 0; i < 2; i++)
         servers[i] = new_server(1000 + i);
-    for (int i = 0; i < PEERS; i++) /* the even ones at the first server */
+    for (int i = 0; i < PEERS; i++) /* even peers are at the first server */
         peers[i].peer = sim_redis_accept(servers[i % 2], &peers[i]);
     return 0;
 }
@@ -70,7 +69,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Send words with spaces between them; answers the bytes that come back at once. */
+/* Send words separated by spaces; return the bytes that arrive at once. */
 static const char *say(int peer, const char *line) {
     peers[peer].length = 0;
     *peers[peer].text = '\0';
@@ -90,7 +89,7 @@ static const char *news(int peer) {
 
 static sim_bytes word(const char *from) { return (sim_bytes){from, strlen(from)}; }
 
-/* Let time pass as a world does. */
+/* Let time pass, as a world does. */
 static void pass(int64_t ms) {
     int64_t until = clock_us + ms * 1000;
     for (int i = 0; i < 2; i++) {
@@ -249,7 +248,7 @@ static void test_the_same_calls_get_the_same_answers(void **state) {
 
 /* ---------------------------------------------------------------- Replicas */
 
-static int number; /* of the replica at its master */
+static int number; /* the replica's number at its master */
 
 static void follow(void) {
     size_t length;
@@ -260,7 +259,7 @@ static void follow(void) {
     free(all);
 }
 
-/* Bring the replica that number of bytes at most, and its offset back. */
+/* Bring the replica at most that number of bytes, and the master its offset. */
 static void deliver(size_t most) {
     sim_bytes rest = sim_redis_stream(servers[MASTER], sim_redis_offset(servers[REPLICA]));
     assert_non_null(rest.bytes);
@@ -337,7 +336,7 @@ static void test_wait_counts_replicas(void **state) {
     assert_string_equal(news(0), "");
     deliver(SIZE_MAX);
     assert_string_equal(news(0), ":1\r\n");
-    assert_says(0, "WAIT 1 1000", ":1\r\n"); /* nothing new */
+    assert_says(0, "WAIT 1 1000", ":1\r\n"); /* no new writes */
     assert_says(2, "WAIT 1 1000", ":1\r\n");
     say(0, "SET a c");
     assert_says(0, "WAIT 1 1000", "");
@@ -428,7 +427,7 @@ static void test_each_sentinel_has_its_own_view(void **state) {
 
 /* ----------------------------------------------------------------- Cluster */
 
-enum { SLOT = 15495 /* of a */ };
+enum { SLOT = 15495 /* the slot of the key a */ };
 
 static void make_cluster(void) {
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-"""rename.py IMPORTS OUTPUT [--wrap=SYMBOL…] OBJECT…: one object of all these, in which
-each import of the system is the simulation's, and static data is in the section hf_data.
+"""rename.py IMPORTS OUTPUT [--wrap=SYMBOL…] OBJECT…: link these objects into one, in which each
+import of the system is the simulation's, and static data is in the section hf_data.
 
 Coverage counters stay where they are: they belong to no simulated process.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def symbols(imports: Path) -> str:
-    """What objcopy --redefine-syms reads."""
+    """Return the input of objcopy --redefine-syms."""
     pairs = []
     for line in imports.read_text().splitlines():
         name, *new = line.split("#")[0].split() or [""]
@@ -23,7 +23,7 @@ def symbols(imports: Path) -> str:
 
 
 def data_sections(file: Path) -> list[str]:
-    """Sections of variables that each simulated process has for itself."""
+    """Return the sections of variables of which each simulated process has its own."""
     listing = subprocess.run(
         ["objdump", "-h", "-w", file], check=True, capture_output=True, text=True
     ).stdout
@@ -32,7 +32,7 @@ def data_sections(file: Path) -> list[str]:
 
 
 def check(file: Path, known: Path) -> None:
-    """Nothing in it asks the real system; files may be read."""
+    """Check that the object imports nothing of the real system; it may read files."""
     asks = {line.split()[0] for line in known.read_text().splitlines() if " " in line}
     asks -= {"#", "access", "fclose", "ferror", "fopen", "fread", "getenv", "stat"}
     left = subprocess.run(["nm", "-u", file], check=True, capture_output=True, text=True).stdout

@@ -12,15 +12,15 @@
 
 enum { LOCKS = 16, FENCES = 64, PROCESSES = 256 };
 
-/* How long after the last fault connections may still be dead without a word, requests without an
- * answer, and what was given up not undone; how long a hold may be on its way to its owner; and how
+/* SETTLED: for how long after the last fault connections may be silently dead, requests unanswered,
+ * and undos outstanding. UNKNOWN: how long a hold may be on its way to its owner. UNCLAIMED: how
  * long the server keeps a grant that no client claims. */
 enum { SETTLED_MS = 12000, UNKNOWN_MS = 2500, UNCLAIMED_MS = 3000, LOOK_MS = 10 };
 
-/* The last fences of which something is so. */
+/* The last fences that were noted for some reason. */
 typedef struct ring {
     int64_t of[FENCES];
-    size_t count; /* all that ever were noted */
+    size_t count; /* of all that were ever noted */
 } ring;
 
 typedef struct lock_of {
@@ -32,43 +32,42 @@ typedef struct lock_of {
     struct {
         int64_t fence, ballot;
         int pid;
-    } ballots[FENCES]; /* of independent masters: whose fence it is */
+    } ballots[FENCES]; /* the ballots of fences, with independent masters */
     size_t ballot_count;
-    int64_t highest;  /* fence of all, and */
-    int64_t reverted; /* that up to which a release may be lost with the master that knew it */
+    int64_t highest;  /* the highest fence, and */
+    int64_t reverted; /* the fence up to which a release may have been lost with its master */
     struct {
         int64_t at, fence;
         int pid;
-    } floors[PROCESSES]; /* the highest that each process has seen */
+    } floors[PROCESSES]; /* the highest fence that each process has seen */
     struct {
         int64_t fence, since;
     } unknown[8]; /* holds of which no client knows */
-    ring left;    /* on purpose */
-    ring granted; /* each is one hold's, if none nests */
+    ring left;    /* left on the server on purpose */
+    ring granted; /* a fence is in it once, unless holds nest */
     int several, asked;
-    int64_t lost_at, lost_until; /* when data went last; until when what had ended may be back */
+    int64_t lost_at, lost_until; /* when data were last lost; until when ended holds may be back */
     int64_t taken;               /* when another library last took it, or tried to */
-    int64_t refused; /* up to this fence a release may have been refused, or not been made */
-    bool deserted;   /* the close may not have reached the server */
-    char head[600];  /* of its queue, and what the last fence was */
+    int64_t refused; /* a release may have been refused, or not sent, up to this fence */
+    bool deserted;   /* the request of a close may not have reached the server */
+    char head[600];  /* the head of its queue, and the last fence then */
     int64_t headed_at;
     int64_t last;
-    int64_t
-        back; /* the earliest place that a waiter asked to have back since the last look; or 0 */
+    int64_t back; /* the earliest place that a waiter asked to get back since the last look; or 0 */
     struct {
         int64_t fence, at, until;
-    } done; /* the last result that was left for certain */
+    } done; /* the last result that was certainly left */
     ring finished;
     struct {
         int64_t fence, until;
         bool settled;
-    } call;    /* that was made at most once; when its record may end */
-    ring said; /* that their calls may be made again: the answer to the end may come later */
+    } call;    /* made at most once; until: when its record may end */
+    ring said; /* calls that may be made again, perhaps reported before the answer to their end */
     struct {
         int64_t at, until;
         char text[24];
-        int64_t answered; /* when the last was said to be kept */
-    } kept;               /* a result that everybody gets by now */
+        int64_t answered; /* when a result was last reported as kept */
+    } kept;               /* a result that every caller gets from now on */
 } lock_of;
 
 static void note(ring *all, int64_t fence) { all->of[all->count++ % FENCES] = fence; }
@@ -83,9 +82,9 @@ static bool has(const ring *all, int64_t fence) {
 static lock_of locks[LOCKS];
 static int64_t forbidden_until, set_back;
 static int64_t emptied_at; /* when a replica last lost its data */
-static int64_t orderly_at; /* by then what dead and abandoned clients left has ended */
+static int64_t orderly_at; /* when all that dead and abandoned clients left has ended */
 static bool killed, stepped, stepped_back, were_forbidden;
-static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
+static bool forgot; /* a server has lost its data: if its clock is behind, fences begin anew */
 
 static lock_of *lock_named(const char *key) {
     for (size_t i = 0; i < LOCKS; i++) {
@@ -99,7 +98,7 @@ static lock_of *lock_named(const char *key) {
 
 /* -------------------------------------------------------- Fences, permits */
 
-/* What was the highest then? 0: not known. */
+/* Return the highest fence at that time; 0: unknown. */
 static int64_t highest_at(const lock_of *l, int64_t at) {
     size_t i = l->seen_count;
     while (i > 0 && l->seen[i - 1].at > at)
@@ -116,14 +115,16 @@ static void see_fence(lock_of *l, int64_t fence) {
     l->seen[l->seen_count++].fence = fence;
 }
 
-/* Servers lost data, and another clock was so far ahead that fences began anew below it. */
+/* Return whether servers lost data while another clock was so far ahead that fences may begin anew
+ * below it. */
 static bool fences_may_fall(void) {
     if (servers_independent())
         return forgot && servers_spread() + 2 * SIM_S > servers_quarantine_s * SIM_S;
     return forgot && stepped_back;
 }
 
-/* What nests in a hold has its fence and its votes; all others have a fence of their own. */
+/* A nested hold has the fence and the votes of the outer hold; every other hold has a fence of its
+ * own. */
 int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot) {
     lock_of *l = lock_named(key);
     int pid = sim_pid(sim_self());
@@ -147,7 +148,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     int pid = sim_pid(sim_self());
     size_t self = (size_t)pid % PROCESSES;
     bool split = sim_now() < l->lost_until; /* there may be two masters */
-    /* What is shared may nest in a hold that is older, or be one that was handed over. */
+    /* A shared hold may nest in an older one, or may have been handed over. */
     bool fresh = !shared || (work.nested == 0 && !has(&l->left, fence));
     if (fresh && !split && !fences_may_fall() && fence < highest_at(l, began))
         sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
@@ -160,9 +161,9 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     if (l->floors[self].pid != pid)
         l->floors[self].fence = 0;
     l->floors[self].pid = pid;
-    /* A hold that was handed over may be an older one, which a failover has brought back. */
+    /* A hold that was handed over may be an older one that a failover has brought back. */
     bool adopted = split && has(&l->left, fence);
-    /* And one may nest in a hold that stood, when a failover forgot the next holder. */
+    /* A hold may nest in one that stood when a failover forgot the next holder. */
     bool nests = judge_knows(key, fence);
     if (fresh && !adopted && !nests && !(servers_independent() && fences_may_fall()) &&
         fence < l->floors[self].fence && l->floors[self].at < began)
@@ -178,7 +179,7 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
         l->floors[self].at = sim_now();
     }
     int64_t count = store_weight(key);
-    /* Or what had ended goes on. With limits that are stored limits.c counts. */
+    /* Too many, unless an ended hold is back; limits.c counts where limits are stored. */
     if (permits > 0 && count > permits && !split && !stepped && work.weights.limit == 0)
         sim_wrong("%s has holds of the weight %lld, and all of them asked for %lld permits", key,
                   (long long)count, (long long)permits);
@@ -219,8 +220,8 @@ void rules_forbid(int64_t ns) {
 }
 bool rules_forbidden(void) { return sim_now() < forbidden_until; }
 
-/* What was given up is not undone for ever where a permission is missing, and no caller has its
- * fence. */
+/* Return whether the lock has a hold of which no caller knows the fence: where a permission is
+ * missing, an undo is given up in the end. */
 static bool forsaken(const char *key) {
     int64_t fences[STORE_HOLDS];
     size_t count = were_forbidden ? store_fences(key, fences, STORE_HOLDS) : 0;
@@ -235,7 +236,7 @@ void rules_desert(const char *key) {
     if (!judge_has_left())
         return;
     l->deserted = true;
-    if (sim_set.no_memory > 0 && store_last(key) > l->refused) /* it could not release it */
+    if (sim_set.no_memory > 0 && store_last(key) > l->refused) /* the release may have failed */
         l->refused = store_last(key);
 }
 
@@ -256,8 +257,8 @@ void rules_asked(const char *key, int change) { lock_named(key)->asked += change
 int64_t rules_free(const char *key, int64_t timeout_ms) {
     char head[sizeof locks->head];
     int64_t score, last;
-    /* A waiter may be dead, and is waited for; and a master that has become a replica answers a
-     * try, while it is behind, as long as its connection lasts. */
+    /* A waiter may be dead and still have its place; and a master that has become a replica, and is
+     * behind, answers a try as long as its connection lasts. */
     bool unknown = servers_independent() || work.weights.limit > 0 || store_foreign(key) ||
                    (timeout_ms != 0 && store_head(key, head, sizeof head, &score, &last)) ||
                    (servers_count() > 1 && rules_lost_since(key, sim_now() - 40 * SIM_S));
@@ -266,7 +267,7 @@ int64_t rules_free(const char *key, int64_t timeout_ms) {
 
 void rules_take(const char *key) { lock_named(key)->taken = sim_now(); }
 
-/* No grant of ours is without a new last fence. */
+/* Every grant of Holdfast stores a new last fence. */
 void rules_busy(const char *key, int64_t free, int64_t began) {
     if (free >= 0 && free == rules_free(key, 0) && lock_named(key)->taken < began &&
         !rules_lost_since(key, began))
@@ -275,7 +276,7 @@ void rules_busy(const char *key, int64_t free, int64_t began) {
 }
 
 void rules_ended(const char *key, int64_t fence, int64_t began, const char *how) {
-    /* No other hold has that fence. */
+    /* No other hold has its fence. */
     bool alone = !servers_independent() && work.nested == 0 && !fences_may_fall();
     if (alone && !rules_lost_since(key, began) && store_has(key, fence))
         sim_wrong("a hold of %s with fence %lld is %s, and the server has it: %s", key,
@@ -302,7 +303,7 @@ void rules_several(const char *key, int change) {
             l->refused = fences[i];
 }
 
-/* The votes of a hold of which a client knows, or that it asks for just now. */
+/* Return whether a client knows of a hold with this ballot, or may be asking for it now. */
 static bool is_known_ballot(const lock_of *l, int64_t ballot) {
     if (l->several > 0 || l->asked > 0 || were_forbidden)
         return true;
@@ -320,13 +321,12 @@ static bool is_known(const lock_of *l, int64_t fence) {
            (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
 
-/* A hold that is there for a while has a client that knows of it. */
+/* Check that a hold that has stood for a while has a client that knows of it. */
 static void look_for_orphans(lock_of *l) {
     int64_t fences[STORE_HOLDS], now = sim_now();
     size_t count = store_fences(l->key, fences, STORE_HOLDS);
-    /* A client that is dead, or may not leave its place, is granted the lock, and does not claim
-     * it.
-     */
+    /* A client that is dead, or has no permission to leave the queue, is granted the lock and does
+     * not claim it. */
     int64_t allowed_ms = were_forbidden || killed ? UNCLAIMED_MS + LOOK_MS : UNKNOWN_MS;
     for (size_t i = 0; i < sizeof l->unknown / sizeof *l->unknown; i++) {
         size_t at = 0;
@@ -358,9 +358,9 @@ static void look_for_orphans(lock_of *l) {
 
 /* -------------------------------------------------------------- The queue */
 
-/* A waiter asks with the place that it has, which it gets back if it was out of the queue: KEYS are
- * K, four more, and a key for each asker; ARGV are a number, and seven for each asker, the last one
- * the place. */
+/* Note the place with which a waiter asks, which it gets back if it has left the queue. KEYS: K,
+ * four more, and a key for each asker; ARGV: a number, and seven for each asker, the last of which
+ * is the place. */
 static void hear_places(int server, const sim_bytes *words, size_t count) {
     char key[sizeof locks->key] = "";
     int64_t keys = count > 3 ? servers_number(&words[2]) : 0;
@@ -376,9 +376,9 @@ static void hear_places(int server, const sim_bytes *words, size_t count) {
     }
 }
 
-/* No waiter passes the first, which is well, unless by an earlier place that it gets back; or by a
- * head start, and soon after it came: by the server's clock, or, because that may have stepped
- * meanwhile, by the world's. */
+/* Check that no waiter passes a healthy first waiter, except with an earlier place that it gets
+ * back or with a head start, and soon after it arrived: by the server's clock, or, because that
+ * clock may have stepped, by the world's. */
 static void look_for_passing(lock_of *l) {
     char head[sizeof l->head] = "";
     int64_t score = 0, last = 0, passed_ms = work.ahead > 0 ? AHEAD_MS + LOOK_MS : 0;
@@ -402,7 +402,7 @@ static void look(void *unused) {
     for (size_t i = 0; i < LOCKS && locks[i].key[0] != '\0'; i++) {
         if (sim_now() > orderly_at)
             look_for_orphans(&locks[i]);
-        if (!servers_independent()) /* they line up at one of them, and the majority decides */
+        if (!servers_independent()) /* waiters queue at one master, and the majority decides */
             look_for_passing(&locks[i]);
     }
     sim_at(sim_now() + LOOK_MS * SIM_MS, look, NULL);
@@ -478,7 +478,7 @@ void rules_settles(const char *key, int64_t fence) {
 
 void rules_refused(const char *key, int64_t fence) {
     const lock_of *l = lock_named(key);
-    if (forgot && stepped_back) /* that fence may be another's, too */
+    if (forgot && stepped_back) /* another hold may have the same fence */
         return;
     if (l->call.fence == fence && !l->call.settled && sim_now() < l->call.until)
         sim_wrong("the result of %lld for %s is refused, and it is not settled", (long long)fence,
@@ -487,7 +487,7 @@ void rules_refused(const char *key, int64_t fence) {
 
 void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
-    bool crossed = l->kept.answered >= sent; /* another answer: their order is not known */
+    bool crossed = l->kept.answered >= sent; /* answers crossed: their order is unknown */
     l->kept.answered = sim_now();
     l->kept.at = 0;
     if (crossed || l->lost_at >= sent || sim_now() < l->lost_until || has(&l->said, atoll(text)))
@@ -504,7 +504,7 @@ static void lose(lock_of *l, int64_t ns) {
     l->lost_at = sim_now();
     l->lost_until = l->lost_until > until ? l->lost_until : until;
     l->done.at = l->kept.at = l->call.fence = 0;
-    l->head[0] = '\0'; /* another queue is there */
+    l->head[0] = '\0'; /* a different queue is there now */
     if (ns > 0)
         l->reverted = l->highest;
     if (stepped_back && !servers_independent())
@@ -524,13 +524,13 @@ bool rules_lost_since(const char *key, int64_t at) { return lock_named(key)->los
 void rules_step(bool back) {
     stepped = true;
     stepped_back = stepped_back || back;
-    for (size_t i = 0; i < LOCKS; i++) /* results end early, or late */
+    for (size_t i = 0; i < LOCKS; i++) /* results end early or late */
         locks[i].done.at = locks[i].kept.at = 0;
 }
 
 void rules_kind(bool some_were_killed, int64_t back) {
     killed = killed || some_were_killed;
-    set_back = back; /* with the clock leases end late */
+    set_back = back; /* leases end later by this */
     if (killed || stepped_back)
         rules_return(back);
     sim_at(sim_now() + SETTLED_MS * SIM_MS, look, NULL);

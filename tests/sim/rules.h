@@ -1,73 +1,79 @@
-/* Rules of the judge for all that hold, wait for or want one lock together. */
+/* Rules of the judge for all who hold, wait for or ask for one lock. */
 #ifndef SIM_RULES_H
 #define SIM_RULES_H
 
 #include "kernel.h"
 
 void rules_begin(void);
-/* Faults have ended. killed: holders died, and what they left on the server ends by itself; later
- * by as much as clocks were set back. */
+/* Note that faults have ended. killed: holders died, and what they left on the server ends by
+ * itself, later by as much as clocks were set back. */
 void rules_kind(bool killed, int64_t back);
-/* Data of that lock (NULL: of any) may be gone, from now on for that time; and the servers' clocks
- * have stepped. */
+/* Note that data of that lock (NULL: of any lock) may be lost, from now on for ns, and that the
+ * servers' clocks have stepped. */
 void rules_lose(const char *key, int64_t ns);
 void rules_step(bool back);
-/* A master may come back with what had ended, within that time: it ends with its lease. */
+/* Note that within ns a master may come back with holds that had ended: they end with their leases.
+ */
 void rules_return(int64_t ns);
-/* May data of it have gone since that time? */
+/* Return whether data of the lock may have been lost since that time. */
 bool rules_lost_since(const char *key, int64_t at);
 
-/* A hold of the process that runs, by a call that began then. permits: of all that share it. */
+/* Note a hold of the running process, from a call that began at `began`. permits: of all holds that
+ * share the lock. */
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
-/* It asked for that many replicas: each has a last fence that is not below the hold's, which every
- * grant writes, and which no release takes away. */
+/* Check a hold that asked for that many replicas: each has a last fence that is not below the
+ * hold's; every grant writes the last fence, and no release removes it. */
 void rules_replicated(const char *key, int64_t fence, int32_t replicas, int64_t began);
-/* A replica loses its data, and gets its master's again. */
+/* Note that a replica loses its data, and copies its master's again. */
 void rules_empty_replica(void);
-/* Whose fence is that? The ballot's, or that of the hold in which it nests. */
+/* Return the ballot to which the fence belongs: the given one, or that of the hold in which it
+ * nests. */
 int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
-/* A holder leaves it on the server, on purpose. */
+/* Note that a holder leaves a hold on the server on purpose. */
 void rules_leave(const char *key, int64_t fence);
-/* The same if it has no end. */
+/* Call rules_leave() if the hold has no end. */
 void rules_leave_endless(const char *key, int64_t fence);
-/* A client has what was left again. */
+/* Note that a client has adopted a hold that was left. */
 void rules_adopt(const char *key, int64_t fence);
-/* The users lack a permission for that time. Do they? */
-/* A client is closed, and leaves what it holds. */
+/* Note that a client is closed, and leaves its holds on the server. */
 void rules_abandon(void);
-/* A client that was closed asked for it: without an end the server may keep it. */
+/* Note that a client that asked for the lock was closed: the server may keep a hold without an end.
+ */
 void rules_desert(const char *key);
+/* Note that the users lack a permission for ns; return whether they lack one now. */
 void rules_forbid(int64_t ns);
 bool rules_forbidden(void);
-/* Has the lock such a hold, and no end? Then only an operator ends it. */
+/* Return whether the lock has a hold without an end that was left: only an operator ends it. */
 bool rules_left_for_ever(const char *key);
-/* An acquire of several has perhaps some of them that it does not tell of; and no more. */
+/* Change the number of acquires of several locks under way, which may have some of the locks
+ * without reporting it. */
 void rules_several(const char *key, int change);
 
-/* An acquire asks for it; and asks no more. */
+/* Change the number of acquires under way for the lock. */
 void rules_asked(const char *key, int change);
 
-/* Is the lock free, and, for an acquire that may wait, without a waiter? Then the last fence, or 0;
- * else -1. An acquire that began then, when that was told, is told that others hold it. */
+/* Return the lock's last fence, or 0, if the lock is free and, for an acquire that may wait,
+ * without a waiter; else -1. rules_busy() takes that result back, when an acquire that began at
+ * `began` reports that others hold the lock. */
 int64_t rules_free(const char *key, int64_t timeout_ms);
 void rules_busy(const char *key, int64_t free, int64_t began);
-/* Another library takes it, if it is free. */
+/* Note that another library takes the lock, if it is free. */
 void rules_take(const char *key);
-/* A hold was released, or is told gone, by a call that began then. */
+/* Check a hold that was released, or that is reported gone, by a call that began at `began`. */
 void rules_ended(const char *key, int64_t fence, int64_t began, const char *how);
 
-/* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
- * for that time; it was answered; and its caller is to do it. The call of the last two began then.
- */
+/* Calls for a result: a hold is about to leave its result; it has left one, on a server that still
+ * had the hold, for ttl_ms; a caller was answered with a result; a caller got the hold, to do the
+ * work. The calls of the last two began at `began`. */
 void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_result(const char *key, const void *result, size_t length, int64_t began);
 void rules_once(const char *key, int64_t fence, int64_t began);
-/* At most once: a call is made; it may be made again, says a caller, or is forgotten; and a result
- * is kept, which was sent then. */
+/* Calls that are made at most once: a call is made; its caller allows another call, or an operator
+ * forgets it; a result is kept, by a request sent at `sent`. */
 void rules_calls(const char *key, int64_t fence, int64_t sent);
 void rules_says(const char *key, int64_t fence);
-/* An operator settles it otherwise; and its caller's result is refused. */
+/* An operator settles the call otherwise; the caller's result is refused. */
 void rules_settles(const char *key, int64_t fence);
 void rules_refused(const char *key, int64_t fence);
 void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms);

@@ -1,8 +1,8 @@
 /*
  * sim_server PORT [--NAME VALUE...]...: the simulated Redis over real sockets and by the real
- * clock, so that tests of redis-server can run on it. It prints its port; PORT 0 is any free one.
- * It also takes the options of redis-server, of which it heeds port (0: none), unixsocket,
- * requirepass, maxclients and cluster-enabled.
+ * clock, so that tests of redis-server can run on it. It prints its port; PORT 0 is any free port.
+ * It also accepts the options of redis-server, and follows port (0: none), unixsocket, requirepass,
+ * maxclients and cluster-enabled.
  */
 #include "redis.h"
 
@@ -22,14 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A socket, and the output that waits for room. */
+/* A socket, and the output that waits for room in it. */
 typedef struct connection {
     struct connection *next;
     int fd;
-    sim_peer *peer; /* NULL: refused */
+    sim_peer *peer; /* NULL: the connection was refused */
     char *output;
     size_t length;
-    bool ends; /* when all is sent */
+    bool ends; /* it ends when all output is sent */
 } connection;
 
 static connection *connections;
@@ -56,7 +56,7 @@ static void flush(connection *to) {
     while (to->length > 0 && (sent = send(to->fd, to->output, to->length, MSG_NOSIGNAL)) != 0) {
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        size_t gone = sent < 0 ? to->length : (size_t)sent; /* a dead socket takes all */
+        size_t gone = sent < 0 ? to->length : (size_t)sent; /* a dead socket takes all bytes */
         memmove(to->output, to->output + gone, to->length - gone);
         to->length -= gone;
     }
@@ -104,7 +104,7 @@ static void welcome(int listener) {
     made->peer = sim_redis_accept(server, made);
 }
 
-/* Read the input. False: its end. */
+/* Read the input. False: it has ended. */
 static bool hear(connection *from) {
     static char bytes[65536];
     ssize_t count = recv(from->fd, bytes, sizeof bytes, 0);
@@ -169,7 +169,7 @@ static int listen_at(int family, const struct sockaddr *address, socklen_t size)
     return fd;
 }
 
-/* Answers the port. */
+/* Listen, and return the port. */
 static int listen_tcp(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),

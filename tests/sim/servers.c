@@ -6,19 +6,19 @@
 
 enum { SERVERS = 8, SENTINEL_COUNT = 3, PORT = 6379, SENTINEL_PORT = 26379, SLOTS = 16384 };
 
-/* Of the first server, from all hosts, past the network. */
+/* Leads from all hosts to the first server, past the network. */
 #define UNIX_PATH "/sim/redis.sock"
 
 typedef struct server {
     sim_server *at;
     sim_redis *redis;
     int host;
-    int64_t ticks_at; /* that an event is planned for */
-    int follows;      /* the server whose replica it is; -1: none */
-    int number;       /* as which the master knows it */
-    bool forgot;      /* it or its master: it needs all of its master's data */
+    int64_t ticks_at; /* the time of its planned event */
+    int follows;      /* the server of which it is a replica; -1: none */
+    int number;       /* its number at its master */
+    bool forgot;      /* it or its master lost data: it needs a full copy */
     int64_t young_until;
-    int64_t clock_ns; /* its clock is ahead by that */
+    int64_t clock_ns; /* how far its clock is ahead */
 } server;
 
 static server servers[SERVERS], sentinels[SENTINEL_COUNT];
@@ -27,7 +27,7 @@ static int64_t epoch;
 static deployment kind;
 static int64_t lag_ns, ahead_ns, behind_ns;
 int servers_quarantine_s = 30;
-static int heals; /* no restart comes that was planned before the last one */
+static int heals; /* restarts planned before the last heal are dropped */
 void (*servers_watch)(int which, const sim_bytes *words, size_t count);
 
 int servers_count(void) { return count; }
@@ -60,7 +60,7 @@ const char *servers_url(deployment what) {
 static int64_t now_us(void *world) { return sim_server_time(((server *)world)->at); }
 static uint64_t any(void *world) { return (void)world, sim_random(UINT64_MAX); }
 
-/* What comes and goes, for people: the lengths of RESP left out. */
+/* Trace what a server receives and sends, for people: without RESP's lengths. */
 static void tell(const server *of, const char *what, const char *bytes, size_t length) {
     char text[1000];
     size_t at = 0;
@@ -111,7 +111,7 @@ static void plan_tick(server *of);
 
 static void tick(void *argument) {
     server *of = argument;
-    /* It was planned before an earlier one. (Not != : a thread's step may have made this one late.)
+    /* This event was planned before an earlier one. (Not != : a thread's step may have delayed it.)
      */
     if (sim_now() < of->ticks_at)
         return;
@@ -120,7 +120,7 @@ static void tick(void *argument) {
     plan_tick(of);
 }
 
-/* Call it when it wants, by its own clock, unless that is planned already. */
+/* Plan a tick at the time that the server asks for, by its own clock, unless one is planned. */
 static void plan_tick(server *of) {
     int64_t due = sim_redis_due(of->redis), now = sim_server_time(of->at);
     if (due == INT64_MAX)
@@ -179,7 +179,7 @@ static void begin(server *of, const char *name, int host, int port, const char *
 
 /* ----------------------------------------------------------- Replication */
 
-/* From now on it has what the other one has, and follows it. */
+/* Give a server the data of another, and let it follow. */
 static void follow(int which, int whom) {
     server *replica = &servers[which], *of = &servers[whom];
     size_t length;
@@ -224,14 +224,14 @@ static void pump(void *unused) {
     sim_at(sim_now() + sim_span(100 * SIM_US, lag_ns), pump, NULL);
 }
 
-/* A sentinel hears of the master. */
+/* Let a sentinel learn of the master. */
 static void hear_of_master(void *argument) {
     server *sentinel = argument;
     sim_sentinel_switch(sentinel->redis, sim_address(servers[master].host), PORT, epoch);
     plan_tick(sentinel);
 }
 
-/* The master before it learns that it is none any more: it loses what it alone has. */
+/* Let the former master learn of the new one: it loses the changes that it alone has. */
 static void demote(void *argument) {
     int which = (int)(intptr_t)argument;
     if (which == master || servers[which].follows == master)
@@ -245,7 +245,7 @@ void servers_fail_over(bool planned) {
         return;
     int before = master, next = (master + 1 + (int)sim_random((uint64_t)count - 1)) % count;
     if (servers[next].follows != before || servers[next].forgot)
-        return; /* the failover before, or the data, have not reached it yet */
+        return; /* the earlier failover, or its data, have not reached it yet */
     if (planned)
         replicate(&servers[next]);
     sim_trace("server %d takes the place of %d", servers[next].host, servers[before].host);
@@ -281,7 +281,7 @@ static void begin_sentinels(int masters) {
 /* --------------------------------------------------------------- Cluster */
 
 static int owners[SLOTS];
-static int moving_slot, moving_from, moving_to; /* -1: none */
+static int moving_slot, moving_from, moving_to; /* -1: no slot moves */
 
 static void give_slots(int at, int first, int last, int node) {
     sim_cluster_give(servers[at].redis, first, last, node);
@@ -317,7 +317,7 @@ static void begin_cluster(void) {
 static void learn_slot(void *argument) {
     int which = (int)(intptr_t)argument % SERVERS, slot = (int)(intptr_t)argument / SERVERS;
     if (slot == moving_slot && (which == moving_from || which == moving_to))
-        return; /* it moves once more: to give it would end that */
+        return; /* it moves again: a slot given now would end that */
     give_slots(which, slot, slot, owners[slot]);
 }
 
@@ -344,7 +344,7 @@ bool servers_serves(int which, const char *key) {
     return which == owners[slot] || (slot == moving_slot && which == moving_to);
 }
 
-/* One key more; with the last one the slot is the other node's. */
+/* Move one more key; with the last key the slot changes its owner. */
 static void move_one(void *unused) {
     sim_seen key;
     (void)unused;
@@ -354,7 +354,7 @@ static void move_one(void *unused) {
         if (sim_cluster_slot(key.name) != moving_slot)
             continue;
         if (!sim_cluster_move_key(servers[moving_from].redis, servers[moving_to].redis, key.name)) {
-            char words[200]; /* there it was made anew meanwhile */
+            char words[200]; /* the key was created anew there meanwhile */
             snprintf(words, sizeof words, "DEL %.*s", (int)key.name.length, key.name.bytes);
             servers_command(moving_from, words);
         }
@@ -408,7 +408,7 @@ void servers_end(void) {
 static void start(void *self) {
     server *of = self;
     if (servers_independent() && !sim_server_up(of->at))
-        sim_redis_restart(of->redis, true); /* it is as old as its last start */
+        sim_redis_restart(of->redis, true); /* its age counts from its last start */
     sim_server_start(of->at);
 }
 
@@ -444,7 +444,7 @@ void servers_restart(int which, bool keeps_data, int64_t down_ns) {
     if (!keeps_data)
         servers[which].young_until = sim_now() + down_ns + servers_quarantine_s * SIM_S;
     sim_redis_restart(servers[which].redis, keeps_data);
-    /* Its links have ended: a full copy brings them back. */
+    /* Its links have ended; only a full copy restores them. */
     for (int i = 0; i < count; i++)
         servers[i].forgot = servers[i].forgot || servers[i].follows == which ||
                             (i == which && (!keeps_data || servers[i].follows >= 0));

@@ -13,8 +13,8 @@ static int64_t number(sim_bytes in, size_t from, size_t length) {
     return from + length <= in.length ? servers_number(&(sim_bytes){in.bytes + from, length}) : -1;
 }
 
-/* A lock's hash, if it is there; while a slot moves it may be at either node. Its owner's counts,
- * whatever another node has kept. */
+/* Find the lock's hash; return the server that has it, or -1. While a slot moves, the key may be at
+ * either node; the copy of the slot's owner counts, even if the other node has one. */
 static int see(const char *key, sim_seen *seen) {
     for (int i = 0; i < servers_count(); i++) {
         int at = (servers_owner(key) + i) % servers_count();
@@ -25,7 +25,7 @@ static int see(const char *key, sim_seen *seen) {
     return -1;
 }
 
-/* A companion of a lock, `:hf1:` and that letter, on that server. */
+/* Find a companion key of the lock, `:hf1:` and the letter, on that server. */
 static bool see_there(int server, const char *key, char which, sim_seen *seen) {
     char name[200];
     size_t length = strlen(key), at = 0;
@@ -44,12 +44,13 @@ static bool see_there(int server, const char *key, char which, sim_seen *seen) {
     return sim_redis_see(servers_redis(server), 0, (sim_bytes){name, at}, seen);
 }
 
-/* The same, if that server answers for the lock. */
+/* Find a companion key if that server answers for the lock. */
 static bool see_companion(int server, const char *key, char which, sim_seen *seen) {
     return servers_serves(server, key) && see_there(server, key, which, seen);
 }
 
-/* The ballot of the one hold of that lock on that master, and its fence there; 0: none stands. */
+/* Return the ballot of the lock's one hold on that master, and its fence there; 0: there is no
+ * hold. */
 static int64_t vote_at(int server, const char *key, int64_t *fence) {
     char text[17];
     sim_seen lock;
@@ -61,7 +62,7 @@ static int64_t vote_at(int server, const char *key, int64_t *fence) {
     if (hold.length < 49 || (!alone && strchr("12", hold.bytes[32]) == NULL))
         return 0;
     *fence = number(hold, 33, 16);
-    memcpy(text, hold.bytes + 16 + alone, 16); /* the id is behind a letter, or at the beginning */
+    memcpy(text, hold.bytes + 16 + alone, 16); /* the id follows a letter, or is at the beginning */
     text[16] = '\0';
     return (int64_t)strtoull(text, NULL, 16);
 }
@@ -115,7 +116,7 @@ static size_t ballots(const char *key, int64_t *to, size_t room) {
     return count;
 }
 
-/* One of many: its end is in S. */
+/* Return whether one of several holds stands: its end is in S. */
 static bool stands(const char *key, sim_bytes field) {
     sim_seen ends;
     sim_entry end;
@@ -178,7 +179,7 @@ bool store_stays(const char *key) {
     return see(key, &lock) >= 0 && lock.expires_ms == INT64_MAX;
 }
 
-/* F as it is without a limit; also of a replica. */
+/* Return the last fence from F, which may have a limit or not; also on a replica. */
 static int64_t last_there(int server, const char *key) {
     sim_seen fence;
     sim_entry field;
@@ -268,7 +269,7 @@ const char *store_tell(const char *key) {
     return text;
 }
 
-/* By key: since when it has been seen free. */
+/* For each key: since when it has been seen free. */
 static struct {
     char key[64];
     int64_t since;
@@ -303,7 +304,7 @@ bool store_foreign(const char *key) {
     return false;
 }
 
-/* The keys that an operator has deleted; texts that live as long as the program. */
+/* Keys that an operator has deleted; texts that live as long as the program. */
 static const char *deleted[16];
 static size_t deleted_count;
 
@@ -326,8 +327,8 @@ static bool ends_with(sim_bytes name, const char *end) {
     return name.length >= length && memcmp(name.bytes + name.length - length, end, length) == 0;
 }
 
-/* Their K was deleted by hand: nothing counts an S without it, and nothing ends it (protocol.md).
- */
+/* Return whether this is an S whose K was deleted by hand: no counter counts it, and nothing ends
+ * it (protocol.md). */
 static bool widowed(sim_bytes name) {
     for (size_t i = 0; i < deleted_count; i++) {
         char end[64];

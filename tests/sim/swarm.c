@@ -24,7 +24,7 @@ static swarm now_drawn;
 static sim_process *processes[PROCESSES];
 static bool over; /* no more faults */
 static int spawned;
-static int64_t stepped_back; /* how much later leases end */
+static int64_t stepped_back; /* leases end later by this */
 
 workload work;
 
@@ -32,7 +32,7 @@ workload work;
 
 static uint64_t drawing;
 static uint64_t draw(uint64_t below) {
-    /* Apart from the world's own numbers: what is drawn more does not change the history. */
+    /* A generator apart from the world's: another draw here does not change the history. */
     drawing += UINT64_C(0x9e3779b97f4a7c15);
     uint64_t z = drawing;
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -48,7 +48,7 @@ static int64_t span(int64_t low, int64_t high) {
     top = top < high ? top : high;
     return low + (int64_t)draw((uint64_t)(top - low) + 1);
 }
-/* Not at all in half of the seeds, a little or much in the others. */
+/* Return 0 in half of the seeds, a small or large share in the others. */
 static double share(double most) {
     return maybe(50) ? 0 : most * (double)(1 + draw(100)) / 100 * (maybe(50) ? 1 : 0.1);
 }
@@ -102,11 +102,11 @@ static void draw_work(swarm *s) {
                     .abandons = maybe(20) ? 0.5 : 0,
                     .replicated = s->deployment == SENTINELS ? share(0.3) : 0,
                     .until = span(2 * SIM_S, 60 * SIM_S)};
-    /* A lease that is shorter than the way to the server and back is never held. */
+    /* A lease shorter than a round trip to the server is never held. */
     int64_t trip_ms = 2 * (s->settings.latency_ns + s->settings.jitter_ns) / SIM_MS + 1;
     if (w->shortest_ms < 4 * trip_ms)
         w->shortest_ms = 4 * trip_ms;
-    /* To connect and to log in takes two such ways. */
+    /* To connect and log in takes two round trips. */
     if (w->connect_ms < 4 * trip_ms)
         w->connect_ms = 4 * trip_ms;
     int *weights = &w->weights.acquire;
@@ -115,7 +115,7 @@ static void draw_work(swarm *s) {
     w->weights.acquire = 20;
     w->weights.release = 10 + (int)draw(20);
     for (int *rare = &w->weights.walk; rare < &w->weights.split; rare++)
-        *rare = maybe(50) ? 1 : 0; /* they take much of the time */
+        *rare = maybe(50) ? 1 : 0; /* they take much time */
     w->weights.break_ = maybe(10) ? 1 : 0;
     w->weights.split = maybe(10) ? 1 : 0;
 }
@@ -125,19 +125,19 @@ static void draw_faults(swarm *s) {
     s->longest_ns = span(10 * SIM_MS, 30 * SIM_S);
     for (int i = 0; i < SCARCE; i++)
         s->weights[i] = maybe(35) ? 1 + (int)draw(10) : 0;
-    /* What leaves locks that cannot be ended is for locks that end. */
+    /* Faults and features that leave locks for ever are only for locks whose holds end. */
     if (s->work.endless)
         s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = s->work.abandons = 0;
     s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
 }
 
-/* Limits are stored with the locks, and changed while these are used. */
+/* Draw programs that store limits with the locks, and change them while they are in use. */
 static void store_limits(workload *w) {
     w->weights.limit = 1 + (int)draw(5);
     w->shared = w->shared > 0 ? w->shared : 0.6;
 }
 
-/* Three or five independent masters, and programs of what these can. */
+/* Draw three or five independent masters, and programs that use only what they support. */
 static void make_independent(swarm *s, deployment what) {
     workload *w = &s->work;
     s->deployment = what;
@@ -145,7 +145,7 @@ static void make_independent(swarm *s, deployment what) {
     w->shared = w->replicated = 0;
     w->permits = w->weights.once = w->weights.hand = w->weights.limit = 0;
     w->until += 30 * SIM_S;
-    /* Leases of 10 s, which is the default, must not be longer. */
+    /* Leases must not be longer than the quarantine, which is 10 s by default. */
     servers_quarantine_s = w->longest_ms > 10000 ? (int)(w->longest_ms + 999) / 1000 : 10;
     w->url = servers_url(what);
 }
@@ -271,7 +271,7 @@ static void refuse(int server) {
     sim_at(sim_now() + ns, refuses_no_more, (void *)(intptr_t)server);
 }
 
-/* What an operator does. */
+/* Delete a lock's key, as an operator does. */
 static void delete (const char *key) {
     char words[80];
     bool independent = servers_independent();
@@ -288,7 +288,7 @@ static void delete (const char *key) {
         judge_jumped(key);
 }
 
-/* What another library does. Locks that heal give what has no end one. */
+/* Take a lock, as another library does. Locks with `heal` give a lock without an end one. */
 static void take(const char *key) {
     char words[80];
     int length = snprintf(words, sizeof words, "SET %s other NX", key);
@@ -300,7 +300,7 @@ static void take(const char *key) {
             servers_command(i, words);
 }
 
-/* Some of the masters and some of the programs' hosts do not reach each other. */
+/* Separate some of the masters from some of the programs' hosts. */
 static void part(int64_t ns) {
     for (int i = 0; i < servers_count(); i++)
         for (int host = 2; host < 2 + now_drawn.hosts; host++)
@@ -310,11 +310,11 @@ static void part(int64_t ns) {
             }
 }
 
-/* A quarter of the seeds have clocks that differ by more than a quarantine. */
+/* Step one master's clock. In a quarter of the seeds clocks differ by more than a quarantine. */
 static void step_one(int server) {
     int64_t most = now_drawn.seed / 12 % 4 == 0 ? 300 * SIM_S : servers_quarantine_s * SIM_S / 3;
     int64_t clock = (sim_chance(0.5) ? -1 : 1) * sim_span(SIM_MS, most);
-    if (servers_is_young(server)) /* a client that has not met it may think that it is old */
+    if (servers_is_young(server)) /* a client that has not met it may take it for old */
         return;
     judge_jumps(NULL);
     judge_steps(server);
@@ -325,13 +325,14 @@ static void step_one(int server) {
     sim_trace("the clock of server %d is %.3f s off", servers_host(server), (double)clock / 1e9);
 }
 
-/* A server comes back with what it had a while ago; no fault does so in a kind world. */
+/* Excuse what a server loses that returns with older data; no such fault happens in a kind world.
+ */
 static void loses_some(void *unused) {
     (void)unused;
     if (over)
         return;
     judge_excuse(NULL);
-    rules_lose(NULL, work.longest_ms * SIM_MS); /* what comes back ends with its lease */
+    rules_lose(NULL, work.longest_ms * SIM_MS); /* holds that come back end with their leases */
 }
 
 static void cause(fault what) {
@@ -340,7 +341,7 @@ static void cause(fault what) {
     void *it = (void *)(intptr_t)server;
     sim_process *process = processes[which];
     sim_trace("fault: %s", fault_names[what]);
-    /* Between servers replicas get nothing; or programs do not reach a sentinel. */
+    /* Replicas receive nothing from other servers, or programs do not reach a sentinel. */
     if (now_drawn.deployment == SENTINELS && sim_chance(0.2))
         host = servers_host(servers_any());
     else if (now_drawn.deployment == SENTINELS && sim_chance(0.2))
@@ -382,7 +383,7 @@ static void cause(fault what) {
         if (servers_independent())
             rules_lose(NULL, 0);
         for (int i = 0; i < KEYS_MAX && !servers_independent(); i++)
-            if (servers_serves(server, keys[i])) { /* not a replica, and not another node */
+            if (servers_serves(server, keys[i])) { /* neither a replica nor another node */
                 judge_excuse(keys[i]);
                 rules_lose(keys[i], 0);
             }
@@ -417,7 +418,7 @@ static void cause(fault what) {
         rules_step(step < 0);
         judge_excuse(NULL);
         stepped_back += step < 0 ? -step : 0;
-        for (int i = 0; i < servers_count(); i++) /* they agree, as far as servers do */
+        for (int i = 0; i < servers_count(); i++) /* servers agree, as real ones do */
             sim_server_step(servers_at(i), step);
         break;
     }
@@ -448,13 +449,12 @@ static void cause(fault what) {
             if (servers_independent())
                 rules_lose(NULL, 0);
             else
-                sim_at(sim_now() + later_ns, loses_some, NULL); /* just before it comes back */
+                sim_at(sim_now() + later_ns, loses_some, NULL); /* just before it returns */
             rules_return(later_ns + down_ns);
             servers_restore(server, later_ns, down_ns);
         } else if (now_drawn.deployment == SENTINELS) {
-            judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
-            rules_lose(NULL,
-                       work.longest_ms * SIM_MS); /* a replica that is behind has what had ended */
+            judge_excuse_for(10 * SIM_S); /* the former master answers until it learns of it */
+            rules_lose(NULL, work.longest_ms * SIM_MS); /* a late replica has what had ended */
             servers_fail_over(sim_chance(0.5));
         } else {
             servers_move_slot(work_key());
@@ -490,12 +490,13 @@ static void quiet(void *unused) {
     sim_stop();
 }
 
-/* All programs have ended: what may stay for a while goes, and then nothing may be there. */
+/* Wait, after all programs have ended, until what may stay for a while is gone; then check that
+ * nothing is left. */
 static void wait_for_end(void *unused) {
     (void)unused;
     for (int i = 0; i < now_drawn.processes; i++)
         if (sim_alive(processes[i])) {
-            /* What a dead process held ends by itself, later if the clock has stepped back. */
+            /* Holds of a dead process end by themselves, later if the clock has stepped back. */
             if (sim_now() > work.until + 600 * SIM_S + stepped_back) {
                 sim_tell_threads(processes[i]);
                 for (int k = 0; k < work.keys; k++)
@@ -508,7 +509,7 @@ static void wait_for_end(void *unused) {
     sim_at(sim_now() + 60 * SIM_S + work.longest_ms * SIM_MS + stepped_back, quiet, NULL);
 }
 
-/* The faults are over, and the world is kind. */
+/* End the faults: from now on the world is kind. */
 static void heal(void *unused) {
     (void)unused;
     over = true;

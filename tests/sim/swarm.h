@@ -8,25 +8,25 @@
 
 typedef enum {
     CUT,      /* connections are reset */
-    DEADEN,   /* they look alive, and are not */
-    ONE_WAY,  /* nothing gets through in one direction, for a while */
-    APART,    /* nor in the other */
+    DEADEN,   /* connections look alive, and are dead */
+    ONE_WAY,  /* a way is shut in one direction, for a while */
+    APART,    /* a way is shut in both directions, for a while */
     STALL,    /* the server stops for a while */
-    REFUSE,   /* it answers errors for a while */
-    RESTART,  /* with its data */
-    EMPTY,    /* without */
+    REFUSE,   /* the server answers errors for a while */
+    RESTART,  /* the server restarts with its data */
+    EMPTY,    /* the server restarts without its data */
     FORGET,   /* SCRIPT FLUSH */
     PAUSE,    /* a process stops for a while */
-    KILL,     /* and for ever; another begins */
-    POWER,    /* and its host says nothing more */
-    SIGNAL,   /* ends waits */
+    KILL,     /* a process is killed; another begins */
+    POWER,    /* the same, and its host falls silent */
+    SIGNAL,   /* a signal ends waits */
     STEP,     /* the server's clock steps */
     DELETE,   /* a lock's key is deleted */
     FULL,     /* maxclients, for a while */
     DEAF,     /* the user may not use channels, for a while */
     UNHEARD,  /* the server ends all subscriptions */
     NAMELESS, /* names are not found, for a while */
-    PROMOTE,  /* a replica takes the master's place, or old data do; or a slot of a cluster moves */
+    PROMOTE,  /* a replica is promoted, or old data return; or a slot of a cluster moves */
     FOREIGN,  /* another library takes a free lock, for a while or for ever */
     SCARCE,   /* a process gets no more descriptors and threads, for a while */
     FAULTS
@@ -38,18 +38,18 @@ typedef struct swarm {
     sim_settings settings;
     workload work;
     int hosts, processes;
-    int64_t fault_every_ns; /* on the average; 0: none */
-    int weights[FAULTS];    /* of each kind; 0: none */
-    int64_t longest_ns;     /* of one that lasts */
+    int64_t fault_every_ns; /* on average; 0: no faults */
+    int weights[FAULTS];    /* of each kind; 0: never */
+    int64_t longest_ns;     /* of a fault that lasts */
     bool memory;
     int drift_ppm;
 } swarm;
 
 swarm swarm_draw(uint64_t seed, const char *only);
 void swarm_tell(const swarm *drawn);
-/* Start its processes and its faults; when all is over, the world ends. */
+/* Start its processes and its faults; the world ends when all are over. */
 void swarm_begin(const swarm *drawn);
-/* Leave that part of it out, of all its parts; false: it has none of it. */
+/* Return the number of parts of what was drawn; leave out a part (false: there is no such part). */
 int swarm_parts(void);
 bool swarm_leave_out(swarm *drawn, int part);
 

@@ -1,4 +1,4 @@
-/* The calls of the system, as the simulated programs see them: sim_NAME for NAME. */
+/* The system calls as the simulated programs see them: sim_NAME for NAME. */
 #include "files.h"
 
 #include <arpa/inet.h>
@@ -99,12 +99,12 @@ time_t sim_time(time_t *to) {
 static int64_t in_ns(const struct timespec *time) {
     return (int64_t)time->tv_sec * SIM_S + time->tv_nsec;
 }
-/* That many ns from now, or never. */
+/* Return the time ns from now, or never. */
 static int64_t after(int64_t ns) {
     return ns < 0 || ns > SIM_NEVER / 4 ? SIM_NEVER : sim_global(SELF, sim_local(SELF) + ns);
 }
 
-/* Run the handlers of the signals that are pending. */
+/* Run the handlers of pending signals. */
 static void take_signals(void) {
     sim_thread *self = sim_running;
     for (int i = 1; i < 32 && self->signals != 0; i++)
@@ -120,7 +120,7 @@ static void take_cancel(void) {
         sim_thread_end(PTHREAD_CANCELED);
     }
 }
-/* False with EINTR: a signal has ended the wait. */
+/* Wait. False with EINTR: a signal has ended the wait. */
 static bool wait_for(int64_t until, bool interruptible) {
     take_cancel();
     if (sim_running->signals != 0 && interruptible) {
@@ -154,7 +154,7 @@ int sim_pause_thread(void) { return wait_for(SIM_NEVER, true) ? 0 : -1; }
 
 /* ---------------------------------------------------------------- Threads */
 
-/* What the first bytes of pthread's types are here: all zeros is how each begins. */
+/* The first bytes of pthread's types; all zeros is the initial state of each. */
 typedef struct {
     int owner;
 } mutex;
@@ -376,7 +376,7 @@ int sim_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child
     return 0;
 }
 
-/* Of syscall(2) only futex. */
+/* Of syscall(2) only futex exists. */
 long sim_syscall(long number, ...) {
     va_list args;
     va_start(args, number);
@@ -411,12 +411,12 @@ _Noreturn void sim_abort(void) {
     sim_wrong("%s aborts", SELF->name);
     sim_process_end(SIGABRT);
 }
-/* Its child with that number, until it was reaped. */
+/* Return its child with this number, until the child is reaped. */
 static sim_process *child_of(int pid) {
     sim_process *child = sim_find(pid);
     return child != NULL && child->parent == SELF->pid && !child->reaped ? child : NULL;
 }
-/* Has something happened to the child that is asked for? */
+/* Return whether the child has news of the kind that is asked for. */
 static int news_of(const sim_process *child, int flags) {
     if (child->dead)
         return child->status;
@@ -629,7 +629,7 @@ int sim_poll(struct pollfd *fds, nfds_t count, int ms) {
     if (count > SIM_FDS)
         return fails(EINVAL);
     for (nfds_t i = 0; i < count; i++)
-        files[i] = file_of(fds[i].fd); /* whatever happens to the descriptor meanwhile */
+        files[i] = file_of(fds[i].fd); /* the file stays, even if the descriptor is closed */
     for (;;) {
         int ready = 0;
         for (nfds_t i = 0; i < count; i++) {
@@ -652,7 +652,7 @@ int sim___poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room) {
     return (void)room, sim_poll(fds, count, ms);
 }
 
-/* Wait until the file is ready; -1 with errno. */
+/* Wait until the file is ready; -1 with errno if it is not. */
 static int wait_ready(sim_file *file, short events, int64_t until, bool restarts) {
     while (sim_file_ready(file, events) == 0) {
         if (sim_now() >= until)
@@ -706,7 +706,7 @@ int sim_socket(int domain, int type, int protocol) {
         SELF->fd_flags[fd] = FD_CLOEXEC;
     return fd;
 }
-/* Addresses of hosts are 10.0.0.HOST; 127.0.0.1 is one's own. */
+/* Hosts have the addresses 10.0.0.HOST; 127.0.0.1 is the local host. */
 static sim_address_of address_of(const struct sockaddr *from) {
     sim_address_of to = {0};
     if (from->sa_family == AF_UNIX) {
@@ -936,12 +936,12 @@ int sim_getnameinfo(const struct sockaddr *from, socklen_t size, char *host, soc
     return 0;
 }
 
-/* There are no libraries. */
+/* No library can be loaded. */
 void *sim_dlopen(const char *name, int flags) { return (void)name, (void)flags, NULL; }
 void *sim_dlsym(void *library, const char *name) { return (void)library, (void)name, NULL; }
 int sim_dlclose(void *library) { return (void)library, 0; }
 
-/* Of /proc what tests read there. */
+/* Open the files of /proc that tests read. */
 FILE *sim_fopen(const char *name, const char *how) {
     char text[100];
     if (strcmp(name, "/proc/self/status") != 0)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The simulated Redis beside a real one: the same random commands, the same answers, byte for byte.
+"""Compare the simulated Redis with a real one: the same random commands, the same answers, byte for
+byte.
 
     twin.py SIM_SERVER [--seeds N] [--first SEED] [--steps N] [--seconds N]
 
-Commands of every kind that the simulation knows, good and bad ones, and the real scripts. Only what
-tells a time may differ by a little. Starts its own redis-server, and stops it.
+The commands are of every kind that the simulation knows, valid and invalid, and the real scripts.
+Only answers that contain a time may differ a little. Starts its own redis-server, and stops it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from texts import Keys, member, scripts
 LOCK = Keys("lock")
 CLIENTS = [f"{n:032x}" for n in (0xC0, 0xC1)]
 TEXTS = scripts()
-# Which places an acquire looks at for the dead is drawn from the clock.
+# The clock decides at which places an acquire looks for dead waiters.
 TEXTS["acquire"] = TEXTS["acquire"].replace("now % size, now % size + 3", "0, 3")
 TEXTS["acquire"] = TEXTS["acquire"].replace("us % (rank + 2), us % (rank + 2)", "0, 0")
 DRAWN = [*TEXTS, "take", "acquire", "acquire", "release"]
@@ -78,7 +79,7 @@ NAMES = ["a", "b", "{t}c", LOCK.K]
 FIELDS = ["f", "g", "", "hf1", "x" * 70]
 NUMBERS = ["0", "1", "-1", "5", "100000", "x", "", "9223372036854775807", "1.5", "inf", "(1"]
 MS = ["100000", "1000000", "0", "-1", "x", "99999999999999999999", "9223372036854775807"]
-# What stands in capitals is a choice of the tables above, or a word.
+# A word in capitals is a choice of the tables above, or itself.
 FORMS = """GET K|SET K F|SET K F PX M|SET K F NX GET|SET K F XX PX M|SET K F KEEPTTL|
 SET K F GET PXAT T|SET K F EX|STRLEN K|GETRANGE K N N|SETRANGE K 3 F|SET K F NX XX|HSET K F F|
 HSET K F F F F|HSET K F|HGET K F|HEXISTS K F|HDEL K F F|HLEN K|HGETALL K|HKEYS K|HINCRBY K F N|
@@ -100,7 +101,7 @@ RPUSH K F""".replace("\n", "").split("|")
 
 
 class Wrong(Exception):
-    """The two answered differently."""
+    """The two servers answered differently."""
 
 
 def encode(words: list) -> bytes:
@@ -109,7 +110,7 @@ def encode(words: list) -> bytes:
 
 
 class Peer:
-    """A connection; answers stay as they are."""
+    """A connection; answers are kept as they are."""
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -129,7 +130,7 @@ class Peer:
         self.data += more
 
     def answer_from(self, at: int) -> int:
-        """Where the answer that begins there ends."""
+        """Return where the answer that begins at this position ends."""
         end = self.line(at)
         kind, number = self.data[at : at + 1], self.data[at + 1 : end - 2]
         if kind == b"$" and int(number) >= 0:
@@ -152,7 +153,7 @@ class Peer:
 
 
 class Side:
-    """One of the two servers, and three clients of it."""
+    """One of the two servers, and its three clients."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -166,7 +167,7 @@ class Side:
             peer.socket.close()
         self.connect()
         while self.me.ask("PUBSUB", "CHANNELS") != b"*0\r\n":
-            time.sleep(0.001)  # it has not heard of the closed one yet
+            time.sleep(0.001)  # the server has not noticed the closed connection yet
         for words in (
             ["REPLICAOF", "NO", "ONE"],
             ["CONFIG", "SET", "maxmemory", "0"],
@@ -182,7 +183,7 @@ class Side:
         self.listener.ask("SUBSCRIBE", f"hf:{CLIENTS[0]}")
 
     def heard(self) -> bytes:
-        """What the listener has been told."""
+        """Return the bytes that the listener received."""
         self.listener.socket.sendall(encode(["PING"]))
         told = b""
         while b"pong" not in (one := self.listener.answer()).lower():
@@ -190,7 +191,7 @@ class Side:
         return told
 
     def fences(self) -> dict[str, str]:
-        """The fence of each hold, by its id."""
+        """Return the fence of each hold, by the hold's id."""
         if self.me.ask("TYPE", LOCK.K) != b"+hash\r\n":
             return {}
         fields = re.findall(rb"\$\d+\r\n(.*)\r\n", self.me.ask("HGETALL", LOCK.K))
@@ -225,9 +226,9 @@ class Run:
     # ------------------------------------------------------------- Comparing
 
     def plain(self, answer: bytes) -> bytes:
-        """Without what is a time near now: seconds, ms and µs."""
-        # The end of a dead id is ten minutes ahead, and that of a lease a day, where other digits
-        # begin.
+        """Return the answer without times near now, in seconds, ms and µs."""
+        # The end of a dead id is ten minutes ahead, that of a lease a day, where the first digits
+        # differ.
         aheads = (-60, 0, 60, 660, *range(10000, 120000, 5000))
         for start in {str(int(self.now + ahead))[:6].encode() for ahead in aheads}:
             for more in (10, 7, 4):
@@ -297,7 +298,8 @@ class Run:
         self.ask("EXEC")
 
     def step_trouble(self) -> None:
-        """The server is full, or a replica, or has too few; scripts are tried; it is well again."""
+        """Let the server be full, a replica or without enough replicas; try scripts; end the
+        trouble."""
         name, bad, good = self.random.choice(
             [
                 ("maxmemory", "1", "0"),
@@ -389,7 +391,7 @@ class Run:
             mine = [word[n] if isinstance(word, list) else word for word in words]
             answers.append(getattr(side, who).ask("EVAL", TEXTS[name], len(keys), *keys, *mine))
         self.compare(f"{who}: {name} {keys} {words}", answers)
-        self.clock.pass_ms(3)  # the order of two ends is the same at both
+        self.clock.pass_ms(3)  # both servers order the two ends alike
 
     def step(self) -> None:
         steps = {
@@ -411,7 +413,7 @@ class Run:
 
 @contextlib.contextmanager
 def servers(simulated: str) -> Iterator[tuple[list[Side], Clock]]:
-    """A real one and the simulated one, on sockets in a folder, with one clock."""
+    """Start a real and a simulated server, on sockets in a folder, with one clock."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast."))
     paths = [str(folder / name) for name in ("real", "sim")]
     common = ["--port", "0", "--save", "", "--dir", str(folder)]
@@ -430,7 +432,7 @@ def servers(simulated: str) -> Iterator[tuple[list[Side], Clock]]:
             if time.time() > until:
                 raise SystemExit("a server does not start")
             time.sleep(0.05)
-        time.sleep(0.05)  # it listens only after its socket is there
+        time.sleep(0.05)  # it listens only after its socket exists
         yield [Side(path) for path in paths], clock
     finally:
         for process in processes:

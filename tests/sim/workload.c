@@ -10,7 +10,7 @@
 #include "rules.h"
 #include "servers.h"
 
-/* A shorter lease ends while a connection is made once more. */
+/* A shorter lease ends while a connection is opened again. */
 enum { OPS = 6, RENEWABLE_MS = 50 };
 
 static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
@@ -35,9 +35,9 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
                 .group = group,
                 .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
                            options->lease_ms >= RENEWABLE_MS &&
-                           (!servers_independent() || /* it may nest in what ends just now */
+                           (!servers_independent() || /* it may nest in a hold that ends now */
                             hf_hold_remaining_ms(hold) >= RENEWABLE_MS)};
-    /* The ids of one hold's votes end alike, which no public function tells. */
+    /* The ids of a hold's votes have the same second half; no public function returns it. */
     int64_t ballot = (int64_t)strtoull(hold->id + HF_ID_LENGTH / 2, NULL, 16);
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
     judge_number(m->belief, hf_hold_number(hold));
@@ -63,7 +63,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     *permits = 0;
     if (*shared) {
         o.mode = HF_SHARED;
-        /* Where limits are stored, some say another number, or none. */
+        /* Where limits are stored, some callers give another number, or none. */
         bool strays = work.weights.limit > 0 && often(0.5);
         *permits = o.permits = strays ? below(4) : work.permits;
         bool heavy = o.permits > 1 || (work.weights.limit > 0 && o.permits == 0);
@@ -72,7 +72,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     o.lease_ms =
         work.endless && often(0.1) ? HF_NEVER : sim_span(work.shortest_ms, work.longest_ms);
     o.renew = often(work.renewed) && o.lease_ms != HF_NEVER ? HF_ON : HF_OFF;
-    o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nested it counts, too */
+    o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nesting counts, too */
     if (*shared && work.weights.limit > 0 && often(0.2)) {
         o.lease_ms = GATE_MS;
         o.renew = HF_OFF;
@@ -179,7 +179,7 @@ static void acquire_all(program *p) {
         hf_status status = hf_lock_acquire_all(locks, (size_t)count, NULL, 0, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
         int64_t bound = bound_of(timeout, &slowest);
-        if (bound >= 0) /* one more connect_timeout for each release of those that it had */
+        if (bound >= 0) /* a connect_timeout more for each release of the locks that it had */
             bound += (count - 1) * patience();
         judge_answered(&c, bound);
         int at = is_held_by_others(status) ? hf_error_last()->lock : -1;
@@ -200,8 +200,8 @@ static void acquire_all(program *p) {
         hf_lock_close(locks[i]);
 }
 
-/* The server refused the release, also when it was sent once more, for want of a permission
- * perhaps after an answer that was lost: the lease ends the hold. */
+/* Note a hold whose release the server refused, even when it was sent again, for want of a
+ * permission, perhaps after an answer that was lost: the lease ends the hold. */
 static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
     if (status == HF_ESERVER || (status == HF_EUNKNOWN && rules_forbidden()))
         rules_leave(key, hf_hold_fence(hold));
@@ -209,12 +209,12 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
 
 static void leave_untold(const mine *m, hf_status status) {
     leave_refused(m->key, m->hold, status);
-    if (status != HF_OK && judge_has_left()) /* the close may not reach the server */
+    if (status != HF_OK && judge_has_left()) /* the request of the close may not reach the server */
         rules_leave_endless(m->key, hf_hold_fence(m->hold));
 }
 
-/* What one call learns of a hold is so of those with which it is joined, before the call is over.
- */
+/* Doubt the holds that are joined with this one: what a call learns of one hold is true of all
+ * before the call returns. */
 static void doubt_joined(program *p, const mine *m) {
     for (int i = 0; i < p->count; i++)
         if (m->group != 0 && p->holds[i].group == m->group)
@@ -253,7 +253,7 @@ void release(program *p, int which) {
         rules_ended(key, fence, c.since, "released");
 }
 
-/* A call tells that the server does not know it any more. */
+/* Check a call that reports that the server does not know the hold any more. */
 static void look_if_gone(const mine *m, hf_status status, int64_t began) {
     if (status == HF_ELOST && hf_hold_cause(m->hold) == HF_CAUSE_GONE && m->group == 0)
         rules_ended(m->key, hf_hold_fence(m->hold), began, "told gone");
@@ -291,7 +291,7 @@ static void extend(mine *m, bool replaces) {
 
 static void check(const program *p, mine *m) { ask(p, m, "check", hf_hold_check); }
 
-/* At once, or by a release. */
+/* Keep the hold, at once or by a release. */
 static void keep(program *p, int which) {
     mine *m = &p->holds[which];
     bool least = often(0.5);
@@ -311,7 +311,7 @@ static void keep(program *p, int which) {
         m->belief = NULL;
     }
     if (least)
-        hf_hold_keep_at_least(m->hold, 0); /* if it is not kept, its release releases it */
+        hf_hold_keep_at_least(m->hold, 0); /* if keeping fails, its release still releases it */
     bool over = least && hf_hold_state(m->hold) == HF_STATE_RELEASED;
     if (status != HF_OK && over)
         leave_untold(m, status);
@@ -328,7 +328,7 @@ static void hand(program *p, int which) {
     const char *key = m->key;
     bool shared = m->shared;
     if (hf_hold_remaining_ms(m->hold) == HF_NEVER)
-        return; /* if it cannot be adopted, no program ends it */
+        return; /* if no program can adopt it, none ends it */
     judge_forget(m->belief);
     hf_status status = hf_hold_hand_over(m->hold, token, sizeof token, &length);
     sim_trace("hand over of %s: %s", key, hf_status_name(status));
@@ -337,7 +337,7 @@ static void hand(program *p, int which) {
         believe(m, 0);
         return;
     }
-    rules_leave(key, hf_hold_fence(m->hold)); /* and perhaps no program adopts it */
+    rules_leave(key, hf_hold_fence(m->hold)); /* perhaps no program adopts it */
     drop_hold(p, which);
     hf_lock_options options = {.size = sizeof options,
                                .lease_ms = 2000,
@@ -392,7 +392,7 @@ static bool goes_on(const program *p) {
     return !work.stop && sim_now() < work.until && !(*p->closed && often(0.5));
 }
 
-/* A program of one thread: random calls, and at the end it gives back what it has. */
+/* Make random calls as a program of one thread does; at the end it releases all its holds. */
 static void step(program *p) {
     int total = 0, at = 0;
     const int *weights = &work.weights.acquire;
@@ -473,17 +473,17 @@ static void *run_program(void *argument) {
 
 /* ---------------------------------------------------------------- Started */
 
-/* A loop that starts operations and reads how they ended. */
+/* A loop that starts operations and reads their completions. */
 typedef struct pending {
     int64_t op;
     enum { ACQUIRES, RELEASES, FINISHES, KEEPS, RENEWS } kind;
-    mine m;                  /* of an acquire its key alone */
+    mine m;                  /* of an acquire only the key */
     hf_lock_options options; /* of an acquire */
     bool waits;
     int64_t group;         /* of an acquire of several */
-    int64_t ttl_ms;        /* of a result, or of what is kept */
+    int64_t ttl_ms;        /* of a result, or of a kept hold */
     int64_t timeout, free; /* of an acquire: rules_free() */
-    int place;             /* of several */
+    int place;             /* of an acquire of several */
     call since;
     int64_t bound;
 } pending;
@@ -494,7 +494,7 @@ typedef struct loop {
     int count;
     int64_t number;
     int fd;
-    int64_t lost; /* holds, as it was told */
+    int64_t lost; /* holds whose loss was reported */
     int64_t last_lost[HOLDS];
 } loop;
 
@@ -506,7 +506,7 @@ static void start_acquire(loop *l) {
     hf_lock *lock = open_lock(&l->base, key, &options);
     if (lock == NULL)
         return;
-    /* The loop's holds are one owner's, who must not wait for itself for ever. */
+    /* The loop's holds have one owner, who must not wait for itself for ever. */
     int64_t timeout = often(work.tries) ? 0 : sim_span(5, 10000), op = ++l->number;
     bool for_result = !shared && !most_once(key) && work.weights.once > 0 && often(0.2);
     char owner[40];
@@ -534,7 +534,8 @@ static void start_acquire(loop *l) {
     hf_lock_close(lock);
 }
 
-/* Each has a completion of its own: all are held then, or none. */
+/* Start an acquire of several locks, which each have a completion of their own: then all are held,
+ * or none. */
 static void start_several(loop *l) {
     hf_lock *locks[3] = {0};
     hf_lock_options slowest = {0};
@@ -564,7 +565,7 @@ static void start_several(loop *l) {
     }
     l->base.uncounted = true;
     int64_t bound = bound_of(timeout, &slowest) + patience();
-    for (int i = 0; i < count; i++) /* all that it had are released together */
+    for (int i = 0; i < count; i++) /* all its holds are released together */
         l->ops[l->count + i].bound = count == 1 ? bound : bound + patience();
     if (opened == count &&
         hf_lock_acquire_all_start(locks, (size_t)count, NULL, 0, timeout, NULL, op) == HF_OK) {
@@ -590,7 +591,7 @@ static hf_status start_end(pending *o) {
     if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
         o->kind = KEEPS;
         int64_t ms = o->ttl_ms = sim_span(10, 5000);
-        replace(&o->m, 0); /* if it is not kept its lease may be short */
+        replace(&o->m, 0); /* if it is not kept, its lease may be short */
         return hf_hold_keep_start(o->m.hold, ms, o->op);
     }
     return hf_hold_release_start(o->m.hold, o->op);
@@ -617,12 +618,12 @@ static void start_on(loop *l, int which, bool ends) {
                    .bound = 2 * patience() + work.command_ms};
     hf_status status = ends ? start_end(o) : start_renewal(o);
     if (status != HF_OK) {
-        if (ends) /* for want of memory, and its lease may have no end */
+        if (ends) /* memory ran out, and its lease may have no end */
             release(&l->base, which);
         return;
     }
     l->count++;
-    l->base.holds[which] = l->base.holds[--l->base.count]; /* it is the operation's */
+    l->base.holds[which] = l->base.holds[--l->base.count]; /* the operation has it now */
 }
 
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
@@ -687,7 +688,7 @@ static void end_op(loop *l, const hf_completion *done) {
     hf_hold_close(o.m.hold);
 }
 
-/* Each hold is told lost once. */
+/* Note that a hold is reported lost; each hold is reported once. */
 static void hear_of_loss(loop *l, int64_t number, int cause) {
     sim_trace("hold %lld is told lost", (long long)number);
     for (int i = 0; i < HOLDS; i++)
@@ -697,7 +698,8 @@ static void hear_of_loss(loop *l, int64_t number, int cause) {
     judge_told_lost(number, cause == HF_CAUSE_GONE);
 }
 
-/* The client was closed, and its queue is empty: what is still missing never comes. */
+/* Give up all that is pending: the client was closed, and its queue is empty, so a missing
+ * completion never arrives. */
 static void give_up_all(loop *l) {
     while (l->count > 0) {
         pending o = l->ops[--l->count];
@@ -735,7 +737,7 @@ static void read_completions(loop *l, int ms) {
         else if (done.kind != HF_KIND_ALARM)
             end_op(l, &done);
     if (status == HF_ECLOSED && !*l->base.closed)
-        usleep(1000); /* the close is about to end them */
+        usleep(1000); /* the close is about to end these operations */
     if (status == HF_ECLOSED && *l->base.closed) {
         if (l->count > 0)
             sim_wrong("%d operations of a closed client have not ended", l->count);
@@ -770,7 +772,7 @@ static void *run_loop(void *argument) {
 
 /* ---------------------------------------------------------------- Process */
 
-/* The same servers, in other words. */
+/* Write the URL of the same servers in other words. */
 static void any_url(char *url, size_t size) {
     const char *rest = strstr(work.url, "//") + 2;
     snprintf(url, size, "%.*s%s%s%s", (int)(rest - work.url), work.url,
@@ -778,10 +780,10 @@ static void any_url(char *url, size_t size) {
              !often(0.3)                 ? ""
              : strchr(rest, '?') == NULL ? "?client_name=program&keepalive=0.5"
                                          : "&client_name=program&keepalive=0.5");
-    /* Clients of several masters must agree on their names. */
+    /* Clients of several masters must give the masters the same names. */
     bool named = !servers_independent() && often(0.3);
     for (char *at = url; named && (at = strstr(at, "10.0.0.")) != NULL;) {
-        memcpy(at, "host", 4); /* host1, as the system's names are */
+        memcpy(at, "host", 4); /* host1 is a name of the simulated system */
         memmove(at + 4, at + 7, strlen(at + 7) + 1);
     }
 }
@@ -813,7 +815,7 @@ void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument) {
         think();
 }
 
-/* The counts of the names are those of the client. */
+/* Check that the counts of all names add up to those of the client. */
 static void check_names(hf_client *client, const hf_stats *all) {
     hf_stats sum = {0}, one = {.size = sizeof one};
     char name[100];
@@ -830,7 +832,7 @@ static void check_names(hf_client *client, const hf_stats *all) {
         sim_wrong("the counts of %lld names are not those of their client", (long long)all->names);
 }
 
-/* All calls have ended: the client has counted them as its callers have. */
+/* Check, after all calls have ended, that the client counted what its callers saw. */
 static void check_counts(hf_client *client, const program *programs, int threads, loop *l) {
     hf_stats told = {.size = sizeof told};
     int64_t ended[STATUSES] = {0}, others = 0, waits = 0;
@@ -872,7 +874,7 @@ static void check_counts(hf_client *client, const program *programs, int threads
                       (long long)counts[i].shall, counts[i].what, (long long)counts[i].is);
         others -= counts[i].shall;
     }
-    /* Without memory an acquire may have ended before it was one. */
+    /* Without memory an acquire may end before it is counted. */
     if (!uncounted && (told.failed > others || told.failed < others - ended[HF_ENOMEM]))
         sim_wrong("%lld acquires failed otherwise, and the client counts %lld", (long long)others,
                   (long long)told.failed);
@@ -886,7 +888,7 @@ static void check_counts(hf_client *client, const program *programs, int threads
                   (long long)told.waiting);
     check_names(client, &told);
     int64_t lost = told.lost_expired + told.lost_unreachable + told.lost_gone;
-    /* A call that ends a hold, and finds it lost, says so itself. */
+    /* A call that is to end a hold, and finds it lost, reports that itself. */
     if (l->fd >= 0 && (l->lost > lost || l->lost + found < lost))
         sim_wrong("%lld holds were lost, %lld are told, and calls found %lld", (long long)lost,
                   (long long)l->lost, (long long)found);
@@ -914,7 +916,7 @@ void *workload_process(void *unused) {
     hf_client *client = open_client();
     if (client == NULL)
         return NULL;
-    /* Not static: such data is copied at each change of the process. */
+    /* Not static: static data is copied at each switch between processes. */
     struct {
         program programs[16];
         loop loop;
@@ -923,7 +925,8 @@ void *workload_process(void *unused) {
         think();
     program *programs = all->programs;
     loop *one = &all->loop;
-    /* It keeps the handle good after the close, which may come while others use it. */
+    /* An open lock keeps the client's handle valid after the close, which may happen while other
+     * threads use it. */
     hf_lock *anchor = NULL;
     while (anchor == NULL)
         if (hf_lock_open(client, "anchor", 6, NULL, 0, NULL, &anchor) == HF_ECLOSED)
@@ -955,8 +958,8 @@ void *workload_process(void *unused) {
     }
     hf_lock_close(anchor);
     free(all);
-    for (unsigned left = 60; left > 0;) /* what was given up ends in the background */
-        left = sleep(left);             /* a signal ends it early */
+    for (unsigned left = 60; left > 0;) /* undos end in the background */
+        left = sleep(left);             /* a signal ends the sleep early */
     if (sim_threads(sim_self()) > 1 || sim_descriptors(sim_self()) > 0)
         sim_wrong("a closed client leaves %zu threads and %zu descriptors",
                   sim_threads(sim_self()) - 1, sim_descriptors(sim_self()));

@@ -6,10 +6,10 @@
 
 enum { KEYS_MAX = 6, AHEAD_MS = 5000 /* the longest head start */ };
 
-/* What a seed draws: which features its programs use and how. Weights of 0: not at all. */
+/* What a seed draws: which features its programs use, and how often. Weight 0: never. */
 typedef struct workload {
     const char *url;
-    int keys, clients, threads; /* the most threads of each client */
+    int keys, clients, threads; /* threads: at most, of each client */
     int64_t connect_ms, command_ms;
     int64_t shortest_ms, longest_ms; /* leases */
     int think_ms;                    /* between two calls */
@@ -21,13 +21,13 @@ typedef struct workload {
     int permits; /* of all shared holds; 0: no limit */
     double shared, owned, nested, tries, forever, renewed, max_hold, closes, abandons, replicated,
         ahead;
-    int64_t until; /* no new work from then on */
+    int64_t until; /* programs begin no new work after it */
     bool stop;
 } workload;
 
 extern workload work; /* the same for all processes */
 
-/* The main function of a process of programs: the argument is not used. */
+/* Run a process of programs; the argument is not used. */
 void *workload_process(void *unused);
 
 #endif

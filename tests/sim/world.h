@@ -1,4 +1,4 @@
-/* What the files of the simulated system share: kernel.c, files.c, system.c. */
+/* Shared by the files of the simulated system: kernel.c, files.c, system.c. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -15,18 +15,18 @@ typedef struct sim_watch {
 } sim_watch;
 
 struct sim_thread {
-    sim_thread *next; /* of its process */
+    sim_thread *next; /* in its process's list */
     sim_process *process;
     int number;
     enum { SIM_RUNNABLE, SIM_RUNNING, SIM_BLOCKED, SIM_OVER } state;
-    bool deferred;  /* it would run, but its process is stopped */
-    bool timed_out; /* what its block came to */
+    bool deferred;  /* it is runnable, but its process is stopped */
+    bool timed_out; /* how its last block ended */
     bool interruptible, interrupted;
-    int64_t stands_ns; /* at its next call, for that time */
-    uint64_t serial;   /* of its block: events of earlier ones are stale */
+    int64_t stands_ns; /* it stands still for this time at its next call */
+    uint64_t serial;   /* of its current block: events of earlier blocks are stale */
     const void *waits_on;
     int stack; /* its slot in the arena */
-    char *sp;  /* above it the stack is in use */
+    char *sp;  /* the stack is in use above this address */
     jmp_buf context;
     int saved_errno;
     char *tls;
@@ -35,7 +35,7 @@ struct sim_thread {
     char name[16];
     bool detached, joined, cancelled, uncancelable;
     uint32_t signals;   /* pending */
-    sim_file **watched; /* while it is blocked */
+    sim_file **watched; /* while the thread is blocked */
     int watching, watch_room;
 };
 
@@ -49,13 +49,13 @@ struct sim_process {
     int pid, parent, host;
     char name[24];
     bool stopped, dead, reaped, told_stopped;
-    bool adopts;      /* orphans among those that come of it are its children */
-    int death_signal; /* that it gets when its parent ends */
-    int status;       /* of its end, as waitpid() tells */
+    bool adopts;      /* it becomes the parent of orphans among its descendants */
+    int death_signal; /* sent to it when its parent ends */
+    int status;       /* exit status, as waitpid() returns it */
     sim_thread *threads;
     sim_arena *arena;
     char *heap;
-    bool parked; /* its memory is elsewhere, because another one's is there */
+    bool parked; /* its memory is parked, because another process's is at its addresses */
     char *data;  /* its static data */
     size_t brk;
     int64_t stood, stopped_at;
@@ -67,7 +67,7 @@ struct sim_process {
     sim_file *fds[SIM_FDS];
     unsigned char fd_flags[SIM_FDS];
     int ppm;
-    int64_t since, began, step; /* its clocks: since then it has run at that rate */
+    int64_t since, began, step; /* its clock was `began` at `since`; step: of its wall clock */
     uint64_t random;
     void (*handlers[32])(int);
     uint64_t alarm;
@@ -75,20 +75,20 @@ struct sim_process {
         void (*prepare)(void), (*parent)(void), (*child)(void);
     } atfork[16];
     int atforks;
-    sim_server *server; /* that it stands for */
+    sim_server *server; /* the server for which it stands */
 };
 
 extern sim_process *sim_processes;
 extern sim_thread *sim_running;
 extern int sim_interruptions;
 
-/* The beginning of each call of the system: time passes, and others may go first. */
+/* Begin a call of the system: time passes, and other threads may go first. */
 void sim_pass(void);
-/* Let the running thread wait until it is woken, or until then. True: it was woken. */
+/* Block the running thread until it is woken, or until `until`. Return whether it was woken. */
 bool sim_block(int64_t until, bool interruptible);
 void sim_wake(sim_thread *thread);
 void sim_wake_now(sim_thread *thread);
-/* Those of the process that wait on that; how many. */
+/* Wake at most `most` threads of the process that wait on `on`; return how many. */
 int sim_wake_waiters(sim_process *process, const void *on, int most);
 sim_thread *sim_new_thread(sim_process *process, void *(*main)(void *), void *argument);
 sim_process *sim_new_process(const char *name, int host);
@@ -96,10 +96,10 @@ _Noreturn void sim_thread_end(void *result);
 _Noreturn void sim_process_end(int status);
 void sim_end_process(sim_process *process, int status, bool cut);
 void sim_stop_process(sim_process *process, bool stopped);
-/* Whoever waits for a child. */
+/* Threads that wait for a child wait on this. */
 extern const char sim_children;
 
-/* Its time, and the time in the world for one of its. */
+/* Convert between the world's time and the process's clock. */
 int64_t sim_local(const sim_process *process);
 int64_t sim_global(const sim_process *process, int64_t local);
 uint64_t sim_draw(uint64_t *state);
@@ -108,7 +108,6 @@ void *sim_allocate(size_t size, bool zero);
 void sim_release(void *memory);
 size_t sim_size_of(const void *memory);
 
-/* Files. */
 void sim_file_close(sim_file *file);
 sim_file *sim_file_share(sim_file *file);
 void sim_file_cut(sim_file *file); /* its host is gone */

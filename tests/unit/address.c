@@ -1,9 +1,9 @@
-/* URLs: their meaning, the refused ones, and that no message gives a password away. */
+/* URLs: their meaning, those that are refused, and that no message reveals a password. */
 #include "../check.h"
 
 #include "net/address.h"
 
-/* The meaning of a good URL; NULL and 0 for parts that it does not have. */
+/* The meaning of a good URL; NULL and 0 for parts that it lacks. */
 typedef struct {
     const char *url, *host, *path, *user, *secret, *shown;
     int port, database;
@@ -21,7 +21,7 @@ static const good_url good[] = {
      "redis://[fe80::1%eth0]:7000", 7000, 2},
     {"redis://:hunter2@h", "h", NULL, NULL, "hunter2", "redis://h:6379", 6379, 0},
     {"redis://ann:hunter2@[::1]:1/2", "::1", NULL, "ann", "hunter2", "redis://[::1]:1", 1, 2},
-    /* A password is all between the first : and the last @, and may be empty. */
+    /* A password is everything between the first : and the last @, and may be empty. */
     {"redis://ann:a:b@c@h", "h", NULL, "ann", "a:b@c", "redis://h:6379", 6379, 0},
     {"redis://ann:@h", "h", NULL, "ann", "", "redis://h:6379", 6379, 0},
     {"redis://a%3Ab:%40%2f%3F%25%C3%A9@h", "h", NULL, "a:b", "@/?%\xc3\xa9", "redis://h:6379", 6379,
@@ -78,7 +78,7 @@ static void test_options_are_the_callers_then_the_urls_then_the_defaults(void **
     assert_status(hf_address_options(&address, &chosen), HF_OK);
     assert_int_equal(address.options.connect_timeout_ms, 2000);
     assert_int_equal(address.options.keepalive_ms, HF_NEVER);
-    assert_int_equal(address.options.fence_life_ms, 0); /* a day: nothing is sent */
+    assert_int_equal(address.options.fence_life_ms, 0); /* a day: no value is sent */
     assert_string_equal(address.options.client_name, "stock");
     hf_address_free(&address);
 }
@@ -218,7 +218,7 @@ static void test_unknown_schemes_are_named(void **state) {
 }
 
 static void test_no_careless_url_shows_its_password(void **state) {
-    /* Every way to mistype a URL around the password that we could think of. */
+    /* Every way that we could think of to mistype a URL around its password. */
     static const char *const careless[] = {
         "hunter2",
         ":hunter2@h",

@@ -1,11 +1,11 @@
-/* What is done next with a request: every row. */
+/* The next step of a request: every row of the table. */
 #include "../check.h"
 
 #include "net/course.h"
 
 enum { PATIENT = 10000 };
 
-/* An error of a single server, with much time left. */
+/* Return an error of a single server, with much time left. */
 static hf_outcome error(hf_after_error after) {
     return (hf_outcome){.after = after, .to = -1, .now = 1, .deadline = 1 + PATIENT * HF_MS};
 }
@@ -312,7 +312,7 @@ static void test_every_row(void **state) {
     }
 }
 
-/* Whatever a server says, one request is not sent for ever without a pause. */
+/* Whatever a server answers, a request is not sent for ever without a pause. */
 static void test_no_answer_is_met_at_once_for_ever(void **state) {
     (void)state;
     for (int after = HF_AFTER_FAIL; after <= HF_AFTER_SILENCE; after++)

@@ -8,7 +8,7 @@ static bool matches(const char *pattern, const char *text) {
     return hf_glob(pattern, strlen(pattern), text, strlen(text));
 }
 
-/* As Redis's KEYS does; tests/redis/locks.c asks a server the same. */
+/* The patterns match as in KEYS of Redis; tests/redis/locks.c asks a server about the same. */
 static void test_patterns_match_as_those_of_redis(void **state) {
     static const struct {
         const char *pattern, *yes, *no;

@@ -14,7 +14,7 @@ typedef struct thing {
 
 static thing things[COUNT_OF];
 
-/* Two things have one hash, so that both a hash and a bucket have several. */
+/* Return the same hash for two numbers, so that a hash and a bucket have several. */
 static uint64_t hash_of(int number) {
     int half = number / 2;
     return hf_hash(0, &half, sizeof half);

@@ -1,4 +1,4 @@
-/* Links on their own: two nodes of a Cluster that say what the test wants, and no client. */
+/* Links alone: two nodes of a Cluster whose answers the test decides, and no client. */
 #include "../network.h"
 
 #include "net/links.h"
@@ -8,7 +8,7 @@
 enum { A, B, NODES };
 
 static fake nodes[NODES];
-static atomic_bool all_at_a; /* else the upper half of the slots is at B */
+static atomic_bool all_at_a; /* otherwise the upper half of the slots is at B */
 static atomic_int scripts_at_b;
 static void (*script_at_b)(int fd, unsigned slot);
 static unsigned slot_at_b;
@@ -137,7 +137,7 @@ static void watch(struct pollfd *fd, const hf_connection *connection) {
 
 static void drive(void) { hf_links_drive(links, hf_now()); }
 
-/* Until they want to be driven again. */
+/* Sleep until the links must be driven again. */
 static void sleep_until_due(void) {
     struct pollfd fds[1 + 2 * NODES] = {{.fd = wake_fd, .events = POLLIN}};
     nfds_t count = 1;
@@ -160,7 +160,7 @@ static void task_ended(hf_task *task, hf_status status, const redisReply *reply)
     how = status;
 }
 
-/* A lock of that node. */
+/* Return the names of a lock of that node. */
 static hf_names *names_at(int which) {
     for (int i = 0;; i++) {
         char name[16];
@@ -191,7 +191,7 @@ static void send_to_a(int fd, unsigned slot) {
     say_text(fd, redirection);
 }
 
-/* The link that has it now was driven before the one that sends it there. */
+/* The link that gets the request was driven before the link that redirects it. */
 static void test_what_is_sent_on_to_another_node_is_sent_at_once(void **state) {
     (void)state;
     hf_names *here = names_at(A), *there = names_at(B);
@@ -212,7 +212,7 @@ static void hang_up(int fd, unsigned slot) {
     shutdown(fd, SHUT_RDWR);
 }
 
-/* Of a link that is there? */
+/* Return whether the task's link still exists. */
 static bool has_link(const hf_task *task) {
     HF_EACH(at, &links->all)
     if (HF_OF(hf_link, item, at) == task->link)
@@ -220,7 +220,7 @@ static bool has_link(const hf_task *task) {
     return false;
 }
 
-/* The test of a subscription waits to be sent again when its node serves nothing any more. */
+/* A subscription's self-test waits to be sent again when its node no longer serves any slot. */
 static void test_a_link_stays_until_what_is_bound_to_it_has_ended(void **state) {
     (void)state;
     hf_item user = {0};
@@ -253,7 +253,7 @@ static void note_doubt(hf_task *task, hf_status status, const redisReply *reply)
     task_ended(task, status, reply);
 }
 
-/* It waits when an earlier one has been under way for too long. */
+/* The request waits behind one that has been under way for too long. */
 static void test_what_was_not_sent_is_not_in_doubt(void **state) {
     (void)state;
     hf_names *names = names_at(B);
@@ -274,7 +274,7 @@ static void test_what_was_not_sent_is_not_in_doubt(void **state) {
     ended = false;
     hf_task_submit(links, second, hf_after(hf_now(), 5000));
     drive();
-    first->answer_ms = 0; /* when it is sent again it may take its time */
+    first->answer_ms = 0; /* when it is sent again, its answer may take its time */
     for (; !ended; drive())
         sleep_until_due();
     assert_status(how, HF_OK);

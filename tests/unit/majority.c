@@ -1,5 +1,5 @@
-/* What a majority says: the choice of a fence over all answers of 3 and 5 masters, deadlines, and
- * what a log-in at a master finds. */
+/* The verdict of a majority: the choice of a fence for all answers of 3 and 5 masters, deadlines,
+ * and what a log-in finds at a master. */
 #include "../check.h"
 
 #include "lock/majority.h"
@@ -7,7 +7,8 @@
 
 #define GREATEST 4
 
-/* Each master is silent, refuses, or gave a fence of 1 to 4, and confirms the chosen one or not. */
+/* Each master is silent, refuses, or gave a fence of 1 to 4; it confirms the chosen fence or not.
+ */
 enum { OPEN, REFUSES, GIVES, ANSWERS = GIVES + 3 * GREATEST };
 
 static hf_said answer(int which) {
@@ -22,8 +23,8 @@ static hf_said answer(int which) {
                      .asked = how == 2};
 }
 
-/* The rule, said anew: a master confirms F if its own fence is F, or is less and it has stored F.
- */
+/* Check the rule, stated anew: a master confirms F if its own fence is F, or is less and it has
+ * stored F. */
 static void check(const hf_said *said, size_t masters, int64_t before) {
     int64_t fence = before, greatest = 0;
     size_t votes = 0, open = 0, may = 0, confirmed = 0, majority = masters / 2 + 1;
@@ -54,7 +55,7 @@ static void check(const hf_said *said, size_t masters, int64_t before) {
         assert_true(votes < majority || (before > 0 && confirmed + may + open >= majority));
         assert_true(votes + open >= majority);
     }
-    /* No master can be held against the others: what is not held by now is not. */
+    /* If the choice is not HELD, no majority has confirmed the chosen fence. */
     if (choice != HF_CHOICE_HELD && before > 0)
         assert_true(confirmed < majority || fence != before);
 }
@@ -70,7 +71,7 @@ static void over_all(size_t masters) {
             bool sound = true;
             for (size_t i = 0; i < masters; i++, rest /= ANSWERS) {
                 said[i] = answer((int)(rest % ANSWERS));
-                /* Nothing confirms a fence below its own, or before one is chosen. */
+                /* A master does not confirm a fence below its own, or before one is chosen. */
                 sound = sound && !(said[i].confirms && (before == 0 || said[i].fence > before));
                 sound = sound && !(said[i].asked && before == 0);
             }
@@ -107,8 +108,8 @@ static void test_confirmations_of_two_fences_do_not_add_up(void **state) {
     assert_int_equal(fence, 9);
     said[0].asked = true;
     assert_int_equal(hf_choose(said, 3, &fence), HF_CHOICE_WAIT);
-    said[0] = (hf_said){.said = HF_SAID_NO}; /* it is over there */
-    said[2] = gives(12);                     /* and this one comes late */
+    said[0] = (hf_said){.said = HF_SAID_NO}; /* its hold has ended there */
+    said[2] = gives(12);                     /* this answer arrives late */
     assert_int_equal(hf_choose(said, 3, &fence), HF_CHOICE_CONFIRM);
     assert_int_equal(fence, 12);
     assert_int_equal(hf_choose(said, 3, &fence),
@@ -199,15 +200,15 @@ static void test_a_master_is_in_quarantine_after_a_restart(void **state) {
     int64_t now = hf_now();
     (void)state;
     assert_string_equal(members->list, "1 30000 a:1,b:1,c:1");
-    assert_int_equal(hf_member_young_ms(members, 0, now), 0); /* no client has asked it yet */
+    assert_int_equal(hf_member_young_ms(members, 0, now), 0); /* the client has not asked it yet */
     hf_run old = run_of("old", now / 1000000000 + 3600);      /* it began before this machine did */
     hf_run young = run_of("young", 5), stepped = run_of("third", 3600);
     assert_status(hf_member_met(members, 0, &old, now), HF_OK);
     assert_int_equal(hf_member_young_ms(members, 0, hf_now()), 0);
     assert_status(hf_member_met(members, 0, &young, hf_now()), HF_OK);
     assert_true(hf_member_young_ms(members, 0, hf_now()) > 25000);
-    /* Its clock has stepped at the boot: it cannot be older than the last answer of the run before.
-     */
+    /* The master's clock stepped at its boot: it cannot be older than the last answer of the run
+     * before. */
     assert_status(hf_member_met(members, 0, &stepped, hf_now()), HF_OK);
     assert_true(hf_member_young_ms(members, 0, hf_now()) > 29000);
     hf_members_drop(members);
@@ -247,12 +248,12 @@ static void test_one_server_is_one_master(void **state) {
     hf_run next = run_of("next", 0);
     assert_status(hf_member_met(members, 0, &next, hf_now()), HF_OK);
     assert_status(hf_member_met(members, 0, &one, hf_now()),
-                  HF_EINVAL); /* the former one answers, too */
+                  HF_EINVAL); /* the former master also answers */
     assert_message("several servers answer at B:1");
     hf_members_drop(members);
 }
 
-/* H90: it was sent before the server was restarted, once or twice. */
+/* H90: the log-in was sent before the server was restarted, once or twice. */
 static void test_a_log_in_that_is_read_late_changes_nothing(void **state) {
     (void)state;
     for (int restarts = 1; restarts <= 2; restarts++) {
@@ -278,7 +279,7 @@ static void test_the_newest_clock_counts(void **state) {
     hf_member_answered(members, 0, now - 2000000, 1000000);
     hf_member_answered(members, 1, now - 1000000, 5000000);
     assert_int_equal(hf_members_clock(members, now), 5001000);
-    hf_member_answered(members, 1, now - 3000000, 9000000); /* an older answer says nothing new */
+    hf_member_answered(members, 1, now - 3000000, 9000000); /* an older answer is no news */
     assert_int_equal(hf_members_clock(members, now), 5001000);
     hf_members_drop(members);
 }

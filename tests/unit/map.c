@@ -5,7 +5,7 @@
 
 #include <hiredis/hiredis.h>
 
-/* A reply as the protocol writes it. */
+/* Build a reply from its bytes in the protocol. */
 static redisReply *reply_of(const char *bytes) {
     void *reply = NULL;
     redisReader *reader = redisReaderCreate();
@@ -63,7 +63,7 @@ static void test_slots_go_to_the_masters_named(void **state) {
     hf_map_free(map);
 }
 
-/* Replicas stand behind the master, and are never asked to write. */
+/* Replicas follow their master in the reply, and are never sent writes. */
 static void test_replicas_serve_nothing(void **state) {
     (void)state;
     hf_map *map = new_map();
@@ -107,7 +107,7 @@ static void test_moved_is_remembered_and_ask_is_not(void **state) {
     hf_map *map = new_map();
     int node = hf_map_redirect(map, 0, "ASK 3999 10.0.0.1:6381");
     assert_place(map, node, "10.0.0.1", 6381);
-    unsigned before = map->change; /* which counts the new node */
+    unsigned before = map->change; /* counts the new node, too */
     assert_int_equal(hf_map_redirect(map, 0, "ASK 3999 10.0.0.1:6381"), node);
     assert_serves(map, 3999, "one", 7000);
     assert_int_equal(map->change, before);
@@ -149,7 +149,7 @@ static void test_what_is_no_map_changes_nothing(void **state) {
     hf_map_free(map);
 }
 
-/* Nodes come and go for years: a node that serves nothing any more makes room. */
+/* Nodes join and leave for years: a node that no longer serves a slot makes room. */
 static void test_nodes_that_are_gone_make_room(void **state) {
     (void)state;
     hf_map *map = new_map();

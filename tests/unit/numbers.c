@@ -1,4 +1,4 @@
-/* In which bucket a time is counted. */
+/* The bucket in which a time is counted. */
 #include "../check.h"
 
 #include "lock/holds.h"
@@ -18,7 +18,7 @@ static int bucket_of(int64_t ns) {
 
 static void test_a_bucket_has_its_upper_bound_and_what_is_above_the_one_before(void **state) {
     (void)state;
-    assert_int_equal(bucket_of(-5), 0); /* a clock that went wrong */
+    assert_int_equal(bucket_of(-5), 0); /* a clock went wrong */
     assert_int_equal(bucket_of(0), 0);
     for (int i = 0; i < HF_BUCKETS - 1; i++) {
         int64_t bound_us = (int64_t)HF_BUCKET_US << i;

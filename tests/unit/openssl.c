@@ -1,4 +1,4 @@
-/* Programs without TLS need no OpenSSL, and a rediss:// without it is a clear error. */
+/* Programs without TLS need no OpenSSL; without it a rediss:// is a clear error. */
 #include <dlfcn.h>
 #include <holdfast/holdfast.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ void *__wrap_dlsym(void *library, const char *name) {
                : __real_dlsym(library, name);
 }
 
-/* The library looks only once, so each machine is a process of its own. */
+/* The library looks for OpenSSL only once, so each case has a process of its own. */
 #define IN_A_CHILD(CHECKS)                                                                         \
     do {                                                                                           \
         pid_t child = fork();                                                                      \

@@ -1,4 +1,4 @@
-/* Names and their companion keys, requests as they are sent, replies, errors. */
+/* Names and their companion keys, the bytes of requests, replies, errors. */
 #include "../format.h"
 
 #include "look/wire.h"
@@ -16,7 +16,7 @@ static hf_names *names_of(const char *name) {
     return names;
 }
 
-/* "{tag}name:", before the suffix of a companion. */
+/* Return "{tag}name:", the part before the suffix of a companion. */
 static char *companion_of(const char *name) {
     hf_names *names = names_of(name);
     char *companion = text("%.*s", (int)names->tagged, names->companion);
@@ -31,7 +31,7 @@ static void test_companions_carry_the_tag_and_the_whole_name(void **state) {
     assert_string_equal(companion_of("x{b}y{c}"), "{b}x{b}y{c}:");
     assert_string_equal(companion_of("{a}:queue"), "{a}{a}:queue:");
     assert_string_equal(companion_of("{{a}}"), "{{a}{{a}}:");
-    /* Without a tag all of the name is hashed. */
+    /* Without a tag the whole name is hashed. */
     assert_string_equal(companion_of("x{"), "{x{}x{:");
 }
 
@@ -140,7 +140,7 @@ static hf_ask ask_of(const char *owner, size_t length) {
     return (hf_ask){.id = ID, .owner = owner, .owner_length = length, .lease_ms = 1000};
 }
 
-/* One that waits. */
+/* Return the arguments of an acquire that waits. */
 static hf_ask waiter_of(const char *owner, const char *channel) {
     hf_ask ask = ask_of(owner, strlen(owner));
     ask.channel = channel;
@@ -149,7 +149,7 @@ static hf_ask waiter_of(const char *owner, const char *channel) {
     return ask;
 }
 
-/* What is sent: the head, with the digest or the text, and then this. */
+/* Check the bytes of a request: the head, with the digest or the text, and then the body. */
 static void assert_sent(const hf_request *request, bool whole, const char *head, const char *body,
                         size_t length) {
     hf_bytes sent;
@@ -163,7 +163,7 @@ static void assert_sent(const hf_request *request, bool whole, const char *head,
     hf_bytes_free(&sent);
 }
 
-/* Its script and its words: keys, then arguments. Frees it. */
+/* Check the script and its words: keys, then arguments. Frees the request. */
 static void assert_words(hf_request *request, const hf_script *script, int keys,
                          const char *const *words, size_t count) {
     char *body = text("%s", ""), *head = NULL;
@@ -232,7 +232,7 @@ static void test_an_acquire_is_sent_for_many_or_for_none(void **state) {
     asks[0].permits = 9999999999;
     asks[0].lease_ms = HF_NEVER;
     asks[0].reentrant = true;
-    asks[0].score = 5; /* it does not wait: it has no place */
+    asks[0].score = 5; /* not a waiter: it has no place */
     asks[1].id = OTHER;
     asks[1].reentrant = true;
     asks[1].inside = ID;
@@ -242,7 +242,7 @@ static void test_an_acquire_is_sent_for_many_or_for_none(void **state) {
                  ID, "me", "0", "s9999999999", "1", "", "0",                       /* */
                  OTHER, "you", "1000", "x", "1" ID, OTHER CLIENT "p0000000000x000000001000you",
                  "1795197364705600");
-    asks[1].ahead_ms = 5000; /* it has its place already */
+    asks[1].ahead_ms = 5000; /* it already has its place */
     hf_request_acquire(&request, names, &asks[1], 1, 0);
     ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
                  "1" ID, OTHER CLIENT "p0000000000x000000001000you", "1795197364705600");
@@ -251,7 +251,7 @@ static void test_an_acquire_is_sent_for_many_or_for_none(void **state) {
     hf_request_acquire(&request, names, &asks[1], 1, 0);
     ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
                  "1" ID, OTHER CLIENT "p0000005025x000000001000you", "-5000000");
-    asks[1].channel = NULL; /* a try has none */
+    asks[1].channel = NULL; /* a try has no channel */
     hf_request_acquire(&request, names, &asks[1], 1, 0);
     ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(OTHER), "0", OTHER, "you", "1000", "x",
                  "1" ID, "", "0");
@@ -268,7 +268,7 @@ static void test_the_short_requests_have_few_keys(void **state) {
                  "1795197364705600");
     hf_request_take(&request, names, &ask, 0);
     ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
-                 "0000000000000000"); /* it is compared as a text */
+                 "0000000000000000"); /* compared as a text */
     ask.mode = HF_MODE_SHARED;
     ask.permits = 9999999999;
     hf_request_share(&request, names, &ask, 1795197364705600);
@@ -309,7 +309,7 @@ static void test_a_release_says_no_more_than_it_must(void **state) {
     hf_names_drop(names);
 }
 
-/* The life of the last fence, if it is not a day. */
+/* The life of the last fence is sent if it is not a day. */
 static void test_each_request_that_writes_the_fence_says_how_long_it_lives(void **state) {
     hf_names *names;
     hf_ask ask = ask_of("me", 2);
@@ -360,7 +360,7 @@ static void test_what_is_held_is_claimed_and_renewed_with_its_fence(void **state
     ASSERT_WORDS(&request, &hf_script_renew, 5, "a", "x{a}", "x{a}", "{a}a:hf1:s",
                  "{a}x{a}:hf1:s",                         /* */
                  ID "0000000000000007", "1000", "0", "4", /* the number of its last key */
-                 OTHER "1795197364705600", "0", "1", "0", /* it has none */
+                 OTHER "1795197364705600", "0", "1", "0", /* it has no last key */
                  ID "0000000000000008", "500", "2", "5");
     hf_names_drop(names);
     hf_names_drop(other);
@@ -393,7 +393,7 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     hf_request_inspect(&refused, names, 0, 0, false);
     hf_request_permissions(&request, &refused);
     hf_request again;
-    hf_request_permissions(&again, &request); /* that is refused, too */
+    hf_request_permissions(&again, &request); /* the request that is refused may be any */
     ASSERT_WORDS(&again, &hf_script_permissions, 1, "a");
     ASSERT_WORDS(&request, &hf_script_permissions, 1, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
                  "{a}a:hf1:f");
@@ -417,7 +417,7 @@ static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
     assert_member(&ask, ID CLIENT "p0000000000x000000001000me");
     ask.timeout_ms = 25;
     ask.lease_ms = HF_NEVER;
-    ask.permits = 3; /* of a shared one only */
+    ask.permits = 3; /* counts for a shared hold only */
     assert_member(&ask, ID CLIENT "p0000000025x000000000000me");
     ask.mode = HF_MODE_SHARED;
     assert_member(&ask, ID CLIENT "p0000000025s0000000000000000000003me");
@@ -426,12 +426,12 @@ static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
     ask.weight = 2;
     assert_member(&ask, ID CLIENT "p0000000025w00000000000000000000030000000002me");
     ask.weight = 0;
-    /* The most. */
+    /* The greatest values. */
     ask.timeout_ms = 9999999999;
     ask.lease_ms = HF_LEASE_MAX;
     ask.permits = 9999999999;
     assert_member(&ask, ID CLIENT "p9999999999s3153600000009999999999me");
-    /* What is longer than its column its client looks after. */
+    /* The client itself takes care of a time that is too long for its column. */
     ask.timeout_ms = 10000000000;
     assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
     ask.timeout_ms = 9999999999 - 5000;
@@ -439,7 +439,7 @@ static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
     assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
     ask.timeout_ms = INT64_MAX;
     assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
-    /* In a cluster it listens on the channel of the lock's tag. */
+    /* In a cluster the client listens on the channel of the lock's tag. */
     hf_ask sharded = waiter_of("1", "hf:{stock}:" CLIENT);
     assert_member(&sharded, ID CLIENT "s0000000000x0000000010001");
     sharded = waiter_of("1", "hf:{p}:" CLIENT);
@@ -521,7 +521,7 @@ static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **sta
 
 /* ---------------------------------------------------------------- Replies */
 
-/* An array of these integers; it and its parts live as long as the caller's. */
+/* Return an array of these integers; it and its parts are stored in the caller's variables. */
 static redisReply array_of(redisReply *parts, redisReply **elements, const int64_t *numbers,
                            size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -680,7 +680,7 @@ static void test_the_state_of_each_hold_id_is_read(void **state) {
     assert_int_equal(standings[3].state, HF_STANDS_FOREIGN);
     assert_true(standings[3].was_out);
     assert_int_equal(standings[4].state, HF_STANDS_REFUSED);
-    assert_true(hf_reply_acquire(&reply, &look, standings, 0)); /* it handed on */
+    assert_true(hf_reply_acquire(&reply, &look, standings, 0)); /* the lock was handed on */
     elements[16] = &word;
     assert_false(hf_reply_acquire(&reply, &look, standings, 5));
 }
@@ -694,7 +694,7 @@ static void test_the_state_of_each_hold_id_is_read(void **state) {
     "m"                                                                                            \
     "----------------------------------------------------------------"
 
-/* hf1, n and b of a record. */
+/* Return the fields hf1, n and b of a record. */
 static redisReply record_of(redisReply parts[3], redisReply *all[3], const char *head) {
     parts[0] = text_of(head);
     parts[1] = text_of("note");
@@ -704,7 +704,7 @@ static redisReply record_of(redisReply parts[3], redisReply *all[3], const char 
     return (redisReply){.type = REDIS_REPLY_ARRAY, .elements = 3, .element = all};
 }
 
-/* The record comes once in an answer. */
+/* An answer has the record once. */
 static void test_one_answer_has_the_record_for_all(void **state) {
     redisReply parts[11], *all[11], fields[3], *each[3];
     const int64_t numbers[11] = {NOW, 1000, HF_STANDS_BUSY,    0, 0,   HF_STANDS_OUTCOME,
@@ -737,7 +737,7 @@ static void test_one_answer_has_the_record_for_all(void **state) {
         assert_int_equal(record.length, 3);
         assert_memory_equal(record.bytes, "a\0b", 3);
     }
-    parts[6] = text_of(""); /* the first must have it */
+    parts[6] = text_of(""); /* the first one must have it */
     assert_false(hf_reply_acquire(&reply, &look, standings, 3));
 }
 
@@ -793,7 +793,7 @@ static void test_a_take_answers_with_the_fence_alone(void **state) {
     } texts[] = {
         {"1795197364705600", HF_ANSWER_GOOD},     {"1000000000000000", HF_ANSWER_GOOD},
         {"9007199254740992", HF_ANSWER_GOOD},     {"9007199254740993", HF_ANSWER_NONSENSE},
-        {"0999999999999999", HF_ANSWER_NONSENSE}, /* no server's clock */
+        {"0999999999999999", HF_ANSWER_NONSENSE}, /* not the clock of a server */
         {"179519736470560", HF_ANSWER_NONSENSE},  {"17951973647056000", HF_ANSWER_NONSENSE},
         {"179519736470560x", HF_ANSWER_NONSENSE}, {"-795197364705600", HF_ANSWER_NONSENSE},
         {"1.95197364705600", HF_ANSWER_NONSENSE}, {"", HF_ANSWER_NONSENSE},
@@ -876,7 +876,7 @@ static void test_a_wait_answers_with_the_time_and_the_holder(void **state) {
          "x"
          "000000000500",
          HF_ANSWER_GOOD, 300},
-        /* It may be a grant that is not claimed yet. */
+        /* Perhaps a grant that is not claimed yet. */
         {"1795197364705600"
          "1"
          "1795197364505600"
@@ -895,7 +895,7 @@ static void test_a_wait_answers_with_the_time_and_the_holder(void **state) {
          "o"
          "000000060000",
          HF_ANSWER_GOOD, 2800},
-        /* It holds for longer than that: it was claimed, and is renewed. */
+        /* A longer lease: it was claimed, and is renewed. */
         {"1795197364705600"
          "1"
          "1795197360705600"
@@ -1014,7 +1014,7 @@ static void test_a_reply_that_may_have_written_something_is_known(void **state) 
 
 /* ----------------------------------------------------------------- Inspect */
 
-/* What inspect answers: numbers, then the words of the holders and of the waiters. */
+/* The answer of inspect: numbers, then the words of the holders and of the waiters. */
 typedef struct {
     redisReply parts[11], *elements[11], words[28], *holders[14], *waiters[14], whole;
 } inspected;
@@ -1151,7 +1151,7 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
     assert_int_equal(found.permits, 5);
     assert_int_equal(found.per_ms, 60000);
-    for (size_t i = 0; i < 11; i++) { /* each part of another type, or missing */
+    for (size_t i = 0; i < 11; i++) { /* each part has another type or is missing */
         redisReply other = i < 6 || i > 8 ? text_of("1") : number_of(1);
         reply.elements[i] = &other;
         assert_false(hf_reply_inspect(&reply.whole, &found));
@@ -1178,7 +1178,7 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
         print_message("waiter %zu\n", i);
         assert_false(hf_reply_queued(&reply.whole, 0, &queued));
     }
-    inspected_of(&reply, one, holder, 6, waiter, 5); /* a part of one is none */
+    inspected_of(&reply, one, holder, 6, waiter, 5); /* the words of a waiter are incomplete */
     assert_int_equal(hf_reply_queued_count(&reply.whole), 0);
 }
 
@@ -1263,7 +1263,8 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
         {"MISCONF Redis is configured to save RDB snapshots", HF_ESERVER, HF_AFTER_FAIL},
         {"NOREPLICAS Not enough good replicas to write.", HF_ESERVER, HF_AFTER_FAIL},
         {"LOADING", HF_ESERVER, HF_AFTER_WAIT},
-        /* Of a script: as Redis 7 says it, and 6.2 when the script catches it and when not. */
+        /* From a script: as Redis 7 answers it, and 6.2 when the script catches it and when it does
+         * not. */
         {"READONLY You can't write against a read only replica. script: caee, on @user_script:1.",
          HF_ESERVER, HF_AFTER_RECONNECT},
         {"@user_script: 12: -READONLY You can't write against a read only replica.", HF_ESERVER,
@@ -1297,7 +1298,7 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
     }
 }
 
-/* A release can use the lock's key alone if it does nothing but end the hold. */
+/* A release that does nothing but end the hold can use the lock's key alone. */
 static void test_a_refused_key_is_told_from_a_refused_command(void **state) {
     (void)state;
     assert_true(hf_error_key("NOPERM No permissions to access a key"));

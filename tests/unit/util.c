@@ -1,4 +1,4 @@
-/* Statuses and messages, option structs, deadlines, growing bytes. */
+/* Statuses and messages, option structs, deadlines, bytes that grow. */
 #include "../check.h"
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "lock/validity.h"
 
-/* Under the sanitizers too, a huge allocation must fail, not end the program. */
+/* A huge allocation must fail under the sanitizers, too, not end the program. */
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -164,7 +164,7 @@ static void test_no_deadline_is_never_reached_and_never_overflows(void **state) 
     assert_int_equal(hf_after(0, INT64_MAX / HF_MS), INT64_MAX / HF_MS * HF_MS);
     assert_int_equal(hf_after(HF_NO_DEADLINE, 1), HF_NO_DEADLINE);
     assert_true(hf_until(HF_NO_DEADLINE, 0) > INT64_C(9000000000000));
-    /* The longest lease still has a deadline. */
+    /* Even the longest lease has a deadline. */
     assert_true(hf_after(now, HF_LEASE_MAX) < HF_NO_DEADLINE);
 }
 
@@ -172,7 +172,7 @@ static void test_a_hold_ends_a_margin_before_its_lease(void **state) {
     int64_t now = hf_now();
     (void)state;
     assert_int_equal(hf_deadline(now, 10000), now + (10000 - 2 - 10) * HF_MS);
-    assert_true(hf_deadline(now, 1) < now); /* shorter than the margin: not worth entering */
+    assert_true(hf_deadline(now, 1) < now); /* shorter than the margin: no hold */
     assert_int_equal(hf_deadline(now, HF_NEVER), HF_NO_DEADLINE);
     assert_true(hf_deadline(now, HF_LEASE_MAX) > now);
 }
@@ -245,7 +245,7 @@ static void test_bytes_stay_failed_after_a_failed_allocation(void **state) {
     hf_bytes_add(&bytes, "x", (size_t)1 << 62);
     assert_true(bytes.failed);
     assert_int_equal(bytes.length, 0);
-    hf_bytes_add(&bytes, "x", 1); /* part of a command must never be sent */
+    hf_bytes_add(&bytes, "x", 1); /* a part of a command must never be sent */
     assert_true(bytes.failed);
     assert_int_equal(bytes.length, 0);
     hf_bytes_free(&bytes);
@@ -282,7 +282,8 @@ static void test_jitter_stays_in_its_range(void **state) {
     assert_int_equal(hf_jitter(3, 2), 3);
 }
 
-/* The first one of a thread, when the system's randomness is this byte, or is not to be had. */
+/* Return the first jitter of a thread when the system's randomness consists of this byte, or is
+ * unavailable. */
 static void *first_jitter(void *first) {
     *(int64_t *)first = hf_jitter(0, INT64_MAX);
     return NULL;
@@ -304,7 +305,7 @@ static void test_jitter_begins_with_the_systems_randomness(void **state) {
     assert_true(jitter_of(1) == jitter_of(1));
     assert_true(jitter_of(1) != jitter_of(2));
     assert_true(jitter_of(NONE) != jitter_of(NONE));
-    assert_true(jitter_of(0) != jitter_of(0)); /* of which it could make nothing */
+    assert_true(jitter_of(0) != jitter_of(0)); /* from bytes that are of no use */
 }
 
 static void test_a_hash_tells_bytes_apart_and_spreads_them(void **state) {
@@ -321,7 +322,7 @@ static void test_a_hash_tells_bytes_apart_and_spreads_them(void **state) {
         assert_true(hf_hash(0, words, sizeof words) != before);
         words[i] ^= 1;
     }
-    /* Owners as they are: they differ in a few digits. */
+    /* Realistic owners: they differ in a few digits. */
     for (int i = 0; i < COUNT_OF; i++) {
         int length = snprintf(bytes, sizeof bytes, "holdfast@host/12345:t%d", i);
         found[hf_hash(0, bytes, (size_t)length) % BUCKETS]++;
@@ -335,7 +336,7 @@ static void *sleep_a_little(void *word) {
     return NULL;
 }
 
-/* It would leave its place, and the mutex of all that sleep so. */
+/* A cancelled thread would leave its place, and the mutex of all such sleepers. */
 static void test_a_thread_that_sleeps_on_a_word_is_not_cancelled(void **state) {
     int word = 0;
     void *result = &word;

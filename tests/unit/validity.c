@@ -1,4 +1,4 @@
-/* Until when a hold counts: every order in which requests cross. */
+/* Until when a hold counts, for every order in which requests cross. */
 #include "../check.h"
 
 #include "lock/validity.h"
@@ -6,16 +6,16 @@
 #define STEP (10 * HF_MS)
 #define FIRST_LEASE 2000
 
-/* One request: sent, carried out, answered, in that order. */
+/* A request: sent, carried out, answered, in this order. */
 typedef struct request {
     int64_t lease_ms;
-    bool replaces; /* exactly that long; or a renewal, which never shortens */
-    bool looks;    /* or a look, which changes nothing */
+    bool replaces; /* sets exactly its lease; otherwise a renewal, which never shortens */
+    bool looks;    /* only looks, and changes nothing */
     int64_t sent_at, left_ms;
-    int done; /* how many of the three */
+    int done; /* number of steps done, of three */
 } request_t;
 
-/* The server's side, and the client's. */
+/* The state of the server, and that of the client. */
 typedef struct world {
     int64_t now, ends_at;
     hf_validity validity;
@@ -49,7 +49,7 @@ static void answer(world_t *world, const request_t *request) {
         hf_validity_renewed(&world->validity, world->now, request->sent_at, request->left_ms);
 }
 
-/* Every order from here on; answers how many there are. */
+/* Try every order from here on; return their number. */
 static size_t try_orders(const world_t *before) {
     size_t orders = 0;
     for (size_t i = 0; i < before->count; i++) {
@@ -82,7 +82,7 @@ static world_t world_of(size_t count) {
     return world;
 }
 
-/* 0: a renewal; 1: a replacement; 2: a look. */
+/* Return a request; kind 0: a renewal; 1: a replacement; 2: a look. */
 static request_t request_of(int64_t lease_ms, int kind) {
     return (request_t){.lease_ms = lease_ms, .replaces = kind == 1, .looks = kind == 2};
 }
@@ -151,7 +151,7 @@ static void test_a_hold_counts_for_no_longer_than_was_asked_for(void **state) {
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, FIRST_LEASE));
     int64_t until = hf_deadline(world.now, 5000);
     hf_validity_extends(&world.validity, world.now, 5000);
-    for (int n = 0; n < 2; n++) { /* nor does an extension count again later */
+    for (int n = 0; n < 2; n++) { /* an extension does not count again later */
         assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
         assert_int_equal(world.validity.deadline, until);
         world.now += 1000 * HF_MS;
@@ -169,14 +169,14 @@ static void test_a_look_shortens_to_what_the_key_has(void **state) {
     world.now += STEP;
     assert_true(hf_validity_looked(&world.validity, world.now, sent_at, 500));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
-    /* A renewal that was under way may have been carried out before: it does not count. */
+    /* A renewal that was under way may have been carried out before that: it does not count. */
     assert_false(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
     sent_at = world.now;
     world.now += STEP;
     assert_true(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
-    /* And a look that was sent before that was answered tells of the time before. */
+    /* A look that was sent before that answer shows the state before. */
     assert_false(hf_validity_looked(&world.validity, world.now, sent_at, 500));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
 }
@@ -199,10 +199,10 @@ static void test_a_slow_look_takes_nothing_back(void **state) {
     world_t world = world_of(0);
     int64_t sent_at = world.now, slow_ms = 100 * STEP / HF_MS;
     (void)state;
-    world.now += 100 * STEP; /* until it was carried out, or until its answer came */
+    world.now += 100 * STEP; /* the time until it was carried out, or until its answer arrived */
     assert_true(hf_validity_looked(&world.validity, world.now, sent_at, FIRST_LEASE - slow_ms));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
-    /* But what it cannot explain. */
+    /* A difference that this cannot explain. */
     assert_true(hf_validity_looked(&world.validity, world.now, sent_at, FIRST_LEASE - slow_ms - 5));
     assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE - slow_ms - 5));
     assert_false(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));

@@ -1,7 +1,8 @@
-/* Who waits for whom, and who can never go on: of shared holds, permits and queues, too. */
+/* Which owners wait for which others, and which can never go on; also with shared holds, permits
+ * and queues. */
 #include "../check.h"
 
-#include "../../cli/waits.c" /* which is no part of the library */
+#include "../../cli/waits.c" /* not a part of the library */
 
 void cli_error(const char *format, ...) { fail_msg("%s", format); }
 
@@ -20,9 +21,10 @@ static int end(void **state) {
 }
 
 /*
- * A lock: its holders, and behind the bar its queue. A capital letter is exclusive, a small one
- * shared, and the same letter is the same owner; a digit behind a small one are its permits,
- * or of a holder its weight; a `*` behind that makes the weight of a waiter 3.
+ * Add a lock from its text: its holders and, after the bar, its queue. A capital letter is
+ * exclusive, a small letter shared, and the same letter is the same owner. A digit after a small
+ * letter is the number of its permits, or of a holder its weight; a `*` after that makes the weight
+ * of a waiter 3.
  */
 static void add_lock(const char *name, const char *text) {
     graph.locks = grown(graph.locks, graph.lock_count, &graph.lock_capacity, sizeof *graph.locks);
@@ -58,7 +60,7 @@ static void add_lock(const char *name, const char *text) {
     }
 }
 
-/* The owners of each cycle, sorted; with a space after each cycle. */
+/* Return the owners of each cycle, sorted, with a space after each cycle. */
 static const char *cycles(void) {
     static char all[200];
     waits_cycle *found;
@@ -102,36 +104,36 @@ static void test_exclusive_holds(void **state) {
     ASSERT_CYCLES("AB CD ", "A|B", "B|A", "C|D", "D|C");
     ASSERT_CYCLES("AB AC ", "A|BC", "B|A", "C|A"); /* an owner of two threads */
     ASSERT_CYCLES("A ", "A|A");
-    ASSERT_CYCLES("", "|AB"); /* free: the first will get it */
+    ASSERT_CYCLES("", "|AB"); /* free: the first waiter will get it */
 }
 
 static void test_an_exclusive_acquire_waits_for_all_who_share(void **state) {
     (void)state;
     ASSERT_CYCLES("AC BD ", "abc|D", "D|B", "A|C", "c|A");
-    ASSERT_CYCLES("AD ", "abc|D", "D|A"); /* one of three is enough */
+    ASSERT_CYCLES("AD ", "abc|D", "D|A"); /* one of three suffices */
     ASSERT_CYCLES("", "abc|D", "X|A");    /* a goes on when X ends */
     ASSERT_CYCLES("A ", "ab|A");          /* its own shared hold */
-    ASSERT_CYCLES("A B ", "ab|AB");       /* two that would upgrade: each waits for itself, too */
+    ASSERT_CYCLES("A B ", "ab|AB");       /* two upgrades: each also waits for itself */
 }
 
 static void test_a_shared_acquire_waits_for_exclusive_holds_only(void **state) {
     (void)state;
     ASSERT_CYCLES("AB ", "A|b", "B|A");
-    ASSERT_CYCLES("", "a|b", "B|A"); /* b will get in */
+    ASSERT_CYCLES("", "a|b", "B|A"); /* b will be granted the lock */
 }
 
-/* The queue serves both kinds in the order in which they came. */
+/* The queue serves both kinds in the order of arrival. */
 static void test_a_reader_waits_for_the_writer_before_it(void **state) {
     (void)state;
     ASSERT_CYCLES("ABC ", "a|Bc", "C|A"); /* a holds, B waits for a, c for B, and a for c's C */
-    ASSERT_CYCLES("", "a|cB", "C|A");     /* c came before B */
+    ASSERT_CYCLES("", "a|cB", "C|A");     /* c arrived before B */
 }
 
 static void test_permits_are_freed_by_anybody(void **state) {
     (void)state;
-    ASSERT_CYCLES("", "ab|c2", "C|A"); /* b ends, and c gets in */
+    ASSERT_CYCLES("", "ab|c2", "C|A"); /* b ends, and c is granted the lock */
     ASSERT_CYCLES("AC BC ", "ab|c2", "C|AB");
-    ASSERT_CYCLES("", "ab|c3", "C|AB"); /* there is one left */
+    ASSERT_CYCLES("", "ab|c3", "C|AB"); /* a permit is left */
     ASSERT_CYCLES("AC ", "a|c1", "C|A");
 }
 

@@ -55,8 +55,8 @@ type rueidisLock struct {
 	cancel context.CancelFunc
 }
 
-// A waiter that hears nothing asks again after two seconds: its wake-up may have got lost, and with
-// the lock free nothing else would come.
+// A waiter without a message asks again after two seconds: its wake-up may have been lost, and
+// while the lock is free no other arrives.
 func (l *rueidisLock) acquire() {
 	for {
 		waiting, stop := context.WithCancel(forever)
@@ -78,8 +78,8 @@ func (l *rueidisLock) acquire() {
 
 func (l *rueidisLock) release() { l.cancel() }
 
-// With its defaults for one server, and what its documentation advises from Redis 7.0.5 on: without
-// it each renewal tells itself to renew again. It renews every lock, after half of its lease.
+// With its defaults for one server, and as its documentation advises from Redis 7.0.5 on: otherwise
+// each renewal makes it renew again. It renews every lock, after half of its lease.
 func rueidisLocks(address string, lease time.Duration) contender {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{address}},
@@ -177,7 +177,7 @@ type page struct{ inside, turns, last, changes, violations int64 }
 var shared *page
 var key string // each contender has keys of its own
 
-// What a holder does: nothing, but it notices company.
+// Does the work of a holder: nothing, but it notices company.
 func takeTurn(me int64) {
 	if shared.inside != 0 {
 		shared.violations++
@@ -201,7 +201,7 @@ func takeTurn(me int64) {
 //go:noinline
 func stay(int64) {}
 
-// The clock of the other processes.
+// The clock that the other processes also use.
 func now() int64 {
 	var at unix.Timespec
 	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &at))

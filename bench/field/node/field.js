@@ -14,7 +14,7 @@ const LEASE = 10_000
 const [name, host, ports, path] = process.argv.slice(2)
 const page = fs.openSync(path, 'r+')
 const servers = ports.split(',').map((port) => new Redis({ host, port: Number(port) }))
-// Tries again for as long as it takes, after the default of 200 ms and up to 100 more.
+// Tries again without a limit, after the default of 200 ms and up to 100 more.
 const redlock = new Redlock(servers, { retryCount: -1 })
 
 const now = () => process.hrtime.bigint() // of CLOCK_MONOTONIC
@@ -32,7 +32,7 @@ function set (at, value) {
   fs.writeSync(page, cell, 0, 8, 8 * at)
 }
 
-// Does what a holder does: nothing, but it notices company.
+// Does the work of a holder: nothing, but it notices company.
 function takeTurn (me) {
   if (get(INSIDE) !== 0n) set(VIOLATIONS, get(VIOLATIONS) + 1n)
   set(INSIDE, me)

@@ -10,7 +10,7 @@ static void add_to(sim_buffer *words, sim_bytes word) {
     sim_add(words, "", 1);
 }
 
-/* Take the next word, from *at on; at the end a word without bytes. */
+/* Take the next word, from *at on; at the end an empty word. */
 static sim_bytes next_word(const sim_buffer *words, size_t *at) {
     if (*at >= words->length)
         return (sim_bytes){0};
@@ -237,7 +237,7 @@ static void acl_log(sim_call *call) {
 
 static void acl_whoami(sim_call *call) { sim_reply_word(call, call->peer->user->name); }
 
-/* Is it subscribed to what its user may not hear any more? */
+/* Return whether the peer is subscribed to a channel that its user may no longer use. */
 static bool hears_too_much(const sim_peer *peer) {
     for (int i = 0; i < SIM_CHANNEL_BUCKETS; i++)
         for (const sim_channel *at = peer->server->channels[i]; at != NULL; at = at->next)

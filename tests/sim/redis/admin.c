@@ -1,4 +1,4 @@
-/* A server as a whole: beginning, end, settings, INFO, its clients, and faults. */
+/* A server as a whole: its start and end, settings, INFO, its clients, and faults. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ const char *sim_setting_of(const sim_redis *server, const char *name) {
     return find_setting((sim_redis *)server, sim_word(name))->value;
 }
 
-/* Read a size in bytes, with a unit or without. */
+/* Read a size in bytes, which may have a unit. */
 static bool read_size(sim_bytes text, int64_t *size) {
     static const struct {
         const char *name;
@@ -70,7 +70,7 @@ static void set_password(sim_redis *server, sim_bytes password) {
     free(rule.bytes);
 }
 
-/* Answers NULL, or the value's fault. */
+/* Return NULL, or what is wrong with the value. */
 static const char *set_setting(sim_redis *server, sim_setting *setting, sim_bytes value) {
     sim_buffer text = {0};
     int64_t size;
@@ -333,7 +333,7 @@ static void client_kill(sim_call *call) {
     else
         sim_reply_integer(call, killed);
     if (me)
-        sim_hang_up(call->peer); /* after its answer */
+        sim_hang_up(call->peer); /* once the answer is sent */
 }
 
 static void client_id(sim_call *call) { sim_reply_integer(call, call->peer->id); }

@@ -1,4 +1,4 @@
-/* A node of a cluster: its view of the slots, and the commands that it refuses for it. */
+/* A node of a cluster: its view of the slots, and the commands that it refuses because of it. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ typedef struct node {
 } node;
 
 typedef struct sim_cluster {
-    node nodes[SIM_NODES]; /* by number; without a host: not known */
+    node nodes[SIM_NODES]; /* by number; unknown: without a host */
     int self, unowned;
     bool down;
     /* By slot: a node's number, or -1. */
@@ -98,7 +98,7 @@ bool sim_cluster_move_key(sim_redis *from, sim_redis *to, sim_bytes name) {
     sim_key *copy = sim_db_add(&to->dbs[0], name, key->type);
     bool ends = key->expires_ms != SIM_NEVER;
     sim_key_restore(copy, sim_whole(&dump));
-    /* What it has left goes along, not when it ends: the clocks may differ. */
+    /* The time that is left moves with the key, not the time of its end: the clocks may differ. */
     int64_t ends_ms = ends ? key->expires_ms - sim_now_ms(from) + sim_now_ms(to) : SIM_NEVER;
     sim_db_expire(&to->dbs[0], copy, ends_ms);
     sim_repeat(to, 0, 5,
@@ -116,10 +116,10 @@ bool sim_cluster_move_key(sim_redis *from, sim_redis *to, sim_bytes name) {
 
 typedef enum verdict { SERVED, CROSSED, UNSERVED, DOWN, SPLIT, ASKED, MOVED } verdict;
 
-/* The slot of a command's keys, and how many of these are here. */
+/* The slot of a command's keys, and how many of the keys are here. */
 typedef struct keys {
     int slot, missing, here;
-    bool several; /* keys, not always the same one */
+    bool several; /* more than one key */
 } keys;
 
 static verdict find_keys(const sim_call *call, keys *of) {
@@ -195,7 +195,7 @@ const char *sim_redirected_script(sim_call *call) {
 
 /* ---------------------------------------------------------------- Commands */
 
-/* Answers the last of the slots from this one on that have its owner. */
+/* Return the last of the slots from this one on that have the same owner. */
 static int end_of(const sim_cluster *cluster, int slot) {
     int last = slot;
     while (last + 1 < SIM_SLOTS && cluster->owner[last + 1] == cluster->owner[slot])

@@ -1,4 +1,4 @@
-/* The server's parts, from below: store.c, reply.c, and the commands; peer.c runs them. */
+/* The parts of the server, from below: store.c, reply.c, and the commands; peer.c runs them. */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H
 
@@ -27,7 +27,7 @@ static inline sim_bytes sim_whole(const sim_buffer *from) {
     return (sim_bytes){from->bytes, from->length};
 }
 bool sim_same(sim_bytes one, sim_bytes other);
-bool sim_is(sim_bytes one, const char *word); /* in either case */
+bool sim_is(sim_bytes one, const char *word); /* ignores case */
 bool sim_number(sim_bytes from, int64_t *number);
 bool sim_score(sim_bytes from, double *score);
 uint32_t sim_hash(sim_bytes of);
@@ -52,8 +52,8 @@ typedef struct sim_item {
     double score;
 } sim_item;
 
-/* A string has a value, other types have items: a sorted set in its order, others in the order of
- * their coming. Items are few: to look through them costs less than an index. */
+/* A string has a value, other types have items: a sorted set in its order, others in the order in
+ * which they were added. Items are few: a search costs less than an index. */
 typedef struct sim_key {
     struct sim_key *same_bucket, *before, *after;
     sim_text *name, *value;
@@ -70,7 +70,7 @@ typedef struct sim_db {
     size_t bucket_count, count, expiring;
     sim_key *first, *last;
     uint64_t serial;
-    int64_t next_expiry; /* not later than the first; SIM_NEVER */
+    int64_t next_expiry; /* not later than the first expiry; SIM_NEVER */
 } sim_db;
 
 sim_key *sim_db_find(const sim_db *db, sim_bytes name);
@@ -78,10 +78,10 @@ sim_key *sim_db_add(sim_db *db, sim_bytes name, char type);
 void sim_db_remove(sim_db *db, sim_key *key);
 void sim_db_clear(sim_db *db);
 void sim_db_expire(sim_db *db, sim_key *key, int64_t at_ms);
-size_t sim_db_size(const sim_db *db); /* bytes, about */
+size_t sim_db_size(const sim_db *db); /* approximate size in bytes */
 
 void sim_key_empty(sim_key *key);
-void sim_key_set(sim_key *key, sim_bytes value); /* a string */
+void sim_key_set(sim_key *key, sim_bytes value); /* the key becomes a string */
 ptrdiff_t sim_key_find(const sim_key *key, sim_bytes name);
 void sim_key_put(sim_key *key, size_t at, sim_bytes name, sim_text *value, double score);
 void sim_key_drop(sim_key *key, size_t at);
@@ -99,14 +99,14 @@ enum {
     SIM_DENYOOM = 2,       /* a full server refuses it */
     SIM_NOSCRIPT = 4,      /* no script may run it */
     SIM_LOADABLE = 8,      /* runs while the server loads */
-    SIM_BUSYABLE = 16,     /* runs while a script does */
+    SIM_BUSYABLE = 16,     /* runs while a script is running */
     SIM_NOAUTH = 32,       /* every user may run it */
     SIM_PUSHES = 64,       /* subscribers of RESP2 may use it */
     SIM_NUMKEYS = 128,     /* the second argument counts the keys */
     SIM_CHANNEL = 256,     /* the first argument is a channel */
-    SIM_CHANNELS = 512,    /* all are */
-    SIM_PATTERNS = 1024,   /* all are patterns of channels */
-    SIM_SHARDED = 2048,    /* the channels have slots as keys have */
+    SIM_CHANNELS = 512,    /* all arguments are channels */
+    SIM_PATTERNS = 1024,   /* all arguments are patterns of channels */
+    SIM_SHARDED = 2048,    /* the channels have slots, as keys have */
     SIM_REPLICATED = 4096, /* writes no keys, but replicas repeat it */
     SIM_GROUP = 8192,      /* the next word is part of the name */
     SIM_SENTINEL = 16384,  /* a sentinel knows it */
@@ -117,13 +117,13 @@ enum {
 typedef struct sim_command {
     const char *name;
     void (*run)(sim_call *call);
-    int arity; /* negative: at least */
+    int arity; /* negative: at least that many */
     int flags;
-    int first, last, step; /* keys */
+    int first, last, step; /* positions of the keys */
 } sim_command;
 
 enum { SIM_COMMANDS_MAX = 192, SIM_INDEX = 1024 };
-/* By file; each list ends with a NULL. */
+/* A list for each file; each list ends with a NULL. */
 extern const sim_command sim_keys_commands[], sim_strings_commands[], sim_sets_commands[],
     sim_peer_commands[], sim_admin_commands[], sim_acl_commands[], sim_script_commands[],
     sim_pubsub_commands[], sim_replication_commands[], sim_cluster_commands[],
@@ -133,13 +133,13 @@ typedef struct sim_user {
     struct sim_user *next;
     char *name;
     bool on, nopass;
-    sim_buffer passwords, keys, channels; /* each word ends with a 0 */
+    sim_buffer passwords, keys, channels; /* each word ends with a zero byte */
     uint8_t allowed[SIM_COMMANDS_MAX];
 } sim_user;
 
 typedef struct sim_queued {
     struct sim_queued *next;
-    sim_bytes *argv; /* and the bytes behind it */
+    sim_bytes *argv; /* and the bytes after it */
     int argc;
 } sim_queued;
 
@@ -153,14 +153,14 @@ struct sim_peer {
     sim_buffer input, output;
     char *name;
     sim_user *user;                 /* NULL: not logged in */
-    const sim_command *command;     /* the last */
+    const sim_command *command;     /* the last one */
     sim_queued *queue, **queue_end; /* between MULTI and EXEC */
     sim_waits waits;
     int64_t wait_until_ms, wait_offset, wait_replicas, wrote_offset;
     int db, resp, channels, patterns, shards;
-    int asking; /* how many commands are let in, with ASKING itself */
+    int asking; /* commands that are let in, with ASKING itself */
     bool multi, aborted, subscriber, readonly, closing, gone, pending;
-    bool upstream; /* the stream of this server's master */
+    bool upstream; /* carries the stream of this server's master */
 };
 
 typedef struct sim_channel {
@@ -175,7 +175,7 @@ enum { SIM_CHANNEL_BUCKETS = 64 };
 
 typedef struct sim_script {
     char digest[41];
-    int function; /* in the registry of Lua */
+    int function; /* in Lua's registry */
 } sim_script;
 
 typedef struct sim_setting {
@@ -190,7 +190,7 @@ struct sim_redis {
     void *world;
     char *shown_host, *version;
     int port, pid;
-    int64_t runs, began_us; /* it has begun anew so often, and last then by its own clock */
+    int64_t runs, began_us; /* number of starts, and the time of the last by its own clock */
     bool debug;
     sim_setting settings[SIM_SETTINGS];
     int64_t max_memory, max_clients;
@@ -200,7 +200,7 @@ struct sim_redis {
     } refusals[SIM_REFUSALS];
 
     sim_db dbs[SIM_DATABASES];
-    sim_user *users; /* the first is the default one */
+    sim_user *users; /* the first is the default user */
     struct sim_denial *denials;
     sim_peer *first_peer, *last_peer, *pending;
     size_t peer_count;
@@ -209,23 +209,23 @@ struct sim_redis {
     int command_count;
     int64_t calls[SIM_COMMANDS_MAX];
     uint8_t index[SIM_INDEX]; /* number + 1 of a command, by the hash of its name */
-    sim_bytes *argv;          /* room for a command; a script's has its own */
+    sim_bytes *argv;          /* room for a command; scripts have their own */
     int argv_room;
     sim_channel *channels[SIM_CHANNEL_BUCKETS];
 
     lua_State *lua;
-    void *blocks[SIM_BLOCKS]; /* free ones, by size */
+    void *blocks[SIM_BLOCKS]; /* free blocks, by size */
     sim_script *scripts;
     size_t script_count;
     sim_bytes *words;
     int words_room;
     sim_call *script; /* the call of EVAL under way */
     bool wrote;       /* the script has written */
-    bool full;        /* the server was, when the script began */
+    bool full;        /* the server was full when the script began */
 
-    int64_t now_ms; /* when the call began: by this keys expire */
+    int64_t now_ms; /* when the call began: keys expire by this time */
     int64_t tick_ms, paused_until_ms, asleep_until_ms;
-    int64_t waits_until_ms; /* the first WAIT's end, or earlier; SIM_NEVER */
+    int64_t waits_until_ms; /* not later than the end of the first WAIT; SIM_NEVER */
     bool pauses_all;
 
     bool replica;
@@ -240,20 +240,20 @@ struct sim_redis {
 int64_t sim_now_ms(const sim_redis *server);
 const char *sim_setting_of(const sim_redis *server, const char *name);
 
-/* A command under way. */
+/* A command that is being run. */
 struct sim_call {
     sim_redis *server;
     sim_peer *peer;
     sim_db *db;
     const sim_command *command;
-    int number; /* of the command */
+    int number; /* the command's */
     sim_bytes *argv;
     int argc;
-    bool changed;   /* the data set, or a channel: replicas hear of it */
-    bool repeated;  /* replicas have heard already, in other words */
+    bool changed;   /* the data set, or a channel: replicas repeat the command */
+    bool repeated;  /* replicas got it already, in other words */
     bool failed;    /* its answer is an error */
-    bool refused;   /* a script: its writes are refused, all of them */
-    lua_State *lua; /* a script gets the answer */
+    bool refused;   /* a script whose writes are all refused */
+    lua_State *lua; /* the script that gets the answer; or NULL */
     int depth;
     struct {
         int next, count;
@@ -267,7 +267,7 @@ void sim_put_head(sim_buffer *to, char kind, int64_t number);
 
 void sim_reply_status(sim_call *call, const char *status);
 void sim_reply_ok(sim_call *call);
-/* With its code and without its minus. */
+/* Answer with an error, given with its code and without its minus. */
 __attribute__((format(printf, 2, 3))) void sim_reply_error(sim_call *call, const char *format, ...);
 void sim_reply_integer(sim_call *call, int64_t number);
 void sim_reply_bytes(sim_call *call, sim_bytes bytes);
@@ -282,36 +282,36 @@ void sim_reply_map(sim_call *call, size_t count);
 /* ------------------------------------------------------- The rest, by file */
 
 /* peer.c */
-/* Answers its number among the server's; -1: unknown. Some names have two words. */
+/* Return the command's number; -1: unknown. Some names have two words. */
 int sim_command_find(const sim_redis *server, int argc, const sim_bytes *argv);
-/* Find the command's keys, one by one; *at begins with 0. False: there is no other key. */
+/* Find the command's keys, one by one; *at begins with 0. False: there are no more keys. */
 bool sim_command_key(const sim_command *command, int argc, const sim_bytes *argv, int *at);
 bool sim_refused(sim_call *call, sim_refusal what);
 bool sim_is_full(sim_redis *server);
-/* Run a command, and tell replicas of it. */
+/* Run a command, and send it to replicas. */
 void sim_run(sim_call *call);
 void sim_hang_up(sim_peer *peer);
-void sim_outgoing(sim_peer *peer); /* has output for its client */
-void sim_go_on(sim_peer *peer);    /* the peer waits no more */
+void sim_outgoing(sim_peer *peer); /* note that the peer has output */
+void sim_go_on(sim_peer *peer);    /* the peer waits no longer */
 void sim_commands_begin(sim_redis *server);
 sim_peer *sim_peer_new(sim_redis *server, void *connection);
 void sim_flush(sim_redis *server); /* send the gathered output */
 
 /* keys.c */
 sim_key *sim_see(sim_call *call, sim_bytes name); /* NULL: no key, or an expired one */
-/* False: the key has another type, and the call was answered. */
+/* Find a key. False: it has another type, and the call was answered. */
 bool sim_see_type(sim_call *call, sim_bytes name, char type, sim_key **key);
 void sim_delete(sim_call *call, sim_key *key);
-void sim_expire_all(sim_redis *server); /* all keys whose time is up */
+void sim_expire_all(sim_redis *server); /* all keys whose time has ended */
 bool sim_integer(sim_call *call, int which, int64_t *number);
 bool sim_glob(sim_bytes pattern, sim_bytes text);
 
 /* acl.c */
 typedef enum sim_verdict { SIM_ALLOWED, SIM_NO_COMMAND, SIM_NO_KEY, SIM_NO_CHANNEL } sim_verdict;
-sim_user *sim_user_make(sim_redis *server, sim_bytes name); /* known or new */
+sim_user *sim_user_make(sim_redis *server, sim_bytes name); /* may be known or new */
 void sim_users_free(sim_redis *server);
 bool sim_user_rule(sim_redis *server, sim_user *user, sim_bytes rule);
-/* *which: the refused argument. */
+/* Return whether the user may run the command; *which: the refused argument. */
 sim_verdict sim_allowed(const sim_redis *server, const sim_user *user, int command, int argc,
                         const sim_bytes *argv, int *which);
 void sim_denied(sim_call *call, sim_verdict verdict, int which); /* for ACL LOG */
@@ -342,7 +342,7 @@ void sim_repeat_end(sim_redis *server); /* the end of a command or a script */
 bool sim_few_replicas(const sim_redis *server);
 void sim_tell_replication(const sim_redis *server, sim_buffer *to); /* for INFO */
 void sim_waits_end(
-    sim_redis *server); /* answer each WAIT whose time is up, or whose replicas suffice */
+    sim_redis *server); /* answer each WAIT whose time has ended, or with enough replicas */
 
 /* cluster.c */
 bool sim_redirected(sim_call *call);               /* true: the call was answered */

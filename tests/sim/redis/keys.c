@@ -7,7 +7,7 @@ static sim_bytes after(sim_bytes text, size_t length) {
     return (sim_bytes){text.bytes + length, text.length - length};
 }
 
-/* Take a class, behind its bracket, off the pattern: is the byte in it? */
+/* Take a class, after its bracket, off the pattern; return whether the byte is in it. */
 static bool in_class(sim_bytes *pattern, char byte) {
     bool inverted = pattern->length > 0 && *pattern->bytes == '^', found = false;
     *pattern = after(*pattern, inverted);
@@ -64,7 +64,7 @@ bool sim_integer(sim_call *call, int which, int64_t *number) {
 
 /* ----------------------------------------------------------------- Finding */
 
-/* Drop an expired key. Replicas delete no key by their own clocks: the master tells them. */
+/* Drop an expired key. Replicas delete no key by their own clocks: the master sends DEL. */
 static void forget(sim_redis *server, sim_db *db, sim_key *key) {
     sim_bytes words[] = {sim_word("DEL"), sim_of(key->name)};
     sim_repeat(server, db->number, 2, words);
@@ -169,7 +169,7 @@ static void pttl(sim_call *call) { /* PEXPIRETIME too */
 
 enum { IF_NONE = 1, IF_ANY = 2, IF_LATER = 4, IF_EARLIER = 8 };
 
-/* The conditions of an expiry, a sum; -1: they are wrong, and the call was answered. */
+/* Return the conditions of an expiry, as a sum; -1: they are wrong, and the call was answered. */
 static int conditions(sim_call *call) {
     static const char *const names[] = {"NX", "XX", "GT", "LT"};
     int given = 0;
@@ -194,7 +194,7 @@ static int conditions(sim_call *call) {
     return -1;
 }
 
-/* A key without an end lasts longer than any. */
+/* Return whether the new end satisfies the conditions. No end counts as later than any other. */
 static bool fits(int conditions, int64_t had_ms, int64_t at_ms) {
     bool none = had_ms == SIM_NEVER;
     return !((conditions & IF_NONE) != 0 && !none) && !((conditions & IF_ANY) != 0 && none) &&
@@ -252,8 +252,8 @@ static bool is_listed(const sim_call *call, const sim_key *key, const sim_bytes 
            (of_type->bytes == NULL || sim_is(*of_type, type_name(key)));
 }
 
-/* Collect the names behind a serial number, looking at that number of keys at most. Answers the
- * last key's number, or 0 at the end. */
+/* Collect the names after a serial number, and look at most at that number of keys. Return the last
+ * key's number, or 0 at the end. */
 static uint64_t list_keys(sim_call *call, uint64_t behind, int64_t most, sim_bytes pattern,
                           sim_bytes of_type, sim_buffer *names, size_t *count) {
     sim_key *key = call->db->first;
@@ -335,7 +335,7 @@ static void flush(sim_call *call) {
     sim_reply_ok(call);
 }
 
-/* Make a key of that name with another key's data. */
+/* Create a key of that name with another key's data. */
 static void put_copy(sim_call *call, const sim_key *from, sim_bytes name) {
     sim_buffer dump = {0};
     int64_t expires_ms = from->expires_ms;

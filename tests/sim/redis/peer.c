@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The rough costs of a command, and of a script's command. */
+/* Rough costs of a client's command, and of a script's. */
 enum { COMMAND_NS = 2000, SCRIPTED_NS = 400 };
 
 int64_t sim_now_ms(const sim_redis *server) { return server->host.now_us(server->world) / 1000; }
@@ -15,7 +15,7 @@ void sim_outgoing(sim_peer *peer) {
     if (peer->pending || peer->gone)
         return;
     peer->pending = true;
-    peer->next_pending = peer->server->pending; /* as Redis, which writes to the last first */
+    peer->next_pending = peer->server->pending; /* Redis, too, writes to the last peer first */
     peer->server->pending = peer;
 }
 
@@ -75,7 +75,7 @@ static void free_peer(sim_peer *peer) {
 
 void sim_redis_gone(sim_peer *peer) {
     peer->gone = true;
-    if (peer->server->asleep_until_ms == SIM_NEVER) /* a server that sleeps hears of it later */
+    if (peer->server->asleep_until_ms == SIM_NEVER) /* a server that sleeps learns of it later */
         free_peer(peer);
 }
 
@@ -196,7 +196,7 @@ bool sim_is_full(sim_redis *server) {
         used += sim_db_size(&server->dbs[i]);
     if (used <= (size_t)server->max_memory)
         return false;
-    /* Evict the oldest keys first: a simple order. */
+    /* Evict the oldest keys first: a simple rule. */
     for (int i = 0; i < SIM_DATABASES && strcmp(policy, "noeviction") != 0; i++)
         for (sim_key *key = server->dbs[i].first, *after; key != NULL; key = after) {
             after = key->after;
@@ -264,7 +264,7 @@ static bool refuse_write(sim_call *call) {
     return true;
 }
 
-/* Refuse the command for any reason, in Redis's order. */
+/* Refuse the command if there is a reason, in Redis's order. */
 static bool refuse(sim_call *call) {
     sim_redis *server = call->server;
     sim_peer *peer = call->peer;
@@ -353,14 +353,14 @@ static bool in_multi(const sim_command *command) {
     return true;
 }
 
-/* Must the command wait for the end of CLIENT PAUSE? */
+/* Return whether the command must wait for the end of CLIENT PAUSE. */
 static bool is_paused(const sim_redis *server, const sim_peer *peer, const sim_command *command) {
     int writes = SIM_WRITE | SIM_REPLICATED;
     return server->paused_until_ms != SIM_NEVER && !peer->upstream &&
            (server->pauses_all || (command->flags & writes) != 0);
 }
 
-/* False: the command is to come again, later. */
+/* Run a command. False: it must be tried again later. */
 static bool execute(sim_peer *peer, int argc) {
     sim_redis *server = peer->server;
     sim_bytes *argv = server->argv;
@@ -451,7 +451,8 @@ static void make_room(sim_redis *server, int64_t count) {
     server->argv = sim_grow(server->argv, (size_t)server->argv_room * sizeof *server->argv);
 }
 
-/* Take a line off, with its \r\n. */
+/* Take off a line, with its \r
+ * . */
 static bool take_line(sim_bytes *from, sim_bytes *line) {
     const char *end = memchr(from->bytes, '\n', from->length);
     if (end == NULL)
@@ -462,7 +463,7 @@ static bool take_line(sim_bytes *from, sim_bytes *line) {
     return true;
 }
 
-/* Take words with spaces between them off, as people type; without Redis's quotes. */
+/* Take off words separated by spaces, as people type them; Redis's quotes are not known. */
 static parsed parse_inline(sim_peer *peer, sim_bytes *from, int *argc) {
     sim_bytes line;
     if (!take_line(from, &line))
@@ -481,7 +482,7 @@ static parsed parse_inline(sim_peer *peer, sim_bytes *from, int *argc) {
     }
 }
 
-/* Take a command off; *argc is 0 for an empty one. */
+/* Take off a command; *argc is 0 for an empty command. */
 static parsed parse(sim_peer *peer, sim_bytes *bytes, int *argc) {
     sim_bytes from = *bytes, line;
     int64_t count, length;
@@ -519,7 +520,7 @@ static bool runs(const sim_peer *peer) {
     return peer->waits == SIM_RUNS && !peer->closing && peer->server->asleep_until_ms == SIM_NEVER;
 }
 
-/* Run the commands; keep the rest, and a part of a command, for later. */
+/* Run the commands; keep the rest, which may be part of a command, for later. */
 static void consume(sim_peer *peer, sim_bytes bytes) {
     bool kept = bytes.bytes == peer->input.bytes;
     while (bytes.length > 0 && runs(peer)) {
@@ -537,7 +538,7 @@ static void consume(sim_peer *peer, sim_bytes bytes) {
         sim_add(&peer->input, bytes.bytes, bytes.length);
 }
 
-/* End its wait, and run the commands that have come since. */
+/* End the peer's wait, and run the commands that have arrived since. */
 void sim_go_on(sim_peer *peer) {
     peer->waits = SIM_RUNS;
     if (peer->input.length > 0)
@@ -579,7 +580,7 @@ static void end_sleep(sim_redis *server) {
     }
 }
 
-/* Redis looks for expired keys as often. */
+/* Redis looks for expired keys at this interval. */
 enum { TICK_MS = 100 };
 
 int64_t sim_redis_due(const sim_redis *server) {

@@ -1,4 +1,4 @@
-/* Channels: plain, by pattern, sharded. */
+/* Channels: plain ones, patterns and sharded ones. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -44,7 +44,8 @@ static void put_push(sim_peer *peer, int64_t parts) {
 
 static const char *prefix(char kind) { return kind == 'c' ? "" : kind == 'p' ? "p" : "s"; }
 
-/* Tell "subscribe" or "unsubscribe", the channel, and how many the peer still has. */
+/* Send "subscribe" or "unsubscribe", the channel, and the number of channels that the peer still
+ * has. */
 static void tell_change(sim_peer *peer, char kind, const char *what, const sim_text *name) {
     char word[16];
     int left = kind == 's' ? peer->shards : peer->channels + peer->patterns;
@@ -95,7 +96,7 @@ static void subscribe_to(sim_peer *peer, char kind, sim_bytes name) {
     tell_change(peer, kind, "subscribe", channel->name);
 }
 
-/* True: the peer was subscribed. The channel may be gone afterwards. */
+/* Return whether the peer was subscribed. The channel may be gone afterwards. */
 static bool leave(sim_peer *peer, sim_channel *channel, bool tell) {
     size_t at = place_of(channel, peer);
     if (at == channel->count)
@@ -135,7 +136,7 @@ void sim_unsubscribe_slot(sim_redis *server, int slot) {
             next = at->next;
             bool gone = at->kind != 's' || sim_cluster_slot(sim_of(at->name)) != slot;
             while (!gone) {
-                gone = at->count == 1; /* the channel goes with the last */
+                gone = at->count == 1; /* the channel is dropped with the last subscriber */
                 leave(at->peers[0], at, true);
             }
         }
@@ -211,7 +212,7 @@ static void numsub(sim_call *call) {
     }
 }
 
-/* Count the channels of a kind, and tell their names. */
+/* Count the channels of a kind; with `tell`, send their names. */
 static size_t each_channel(sim_call *call, char kind, bool tell) {
     size_t count = 0;
     for (int i = 0; i < SIM_CHANNEL_BUCKETS; i++)

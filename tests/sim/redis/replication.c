@@ -4,19 +4,19 @@
 #include <stdlib.h>
 
 typedef struct replica {
-    char *host; /* NULL: a free place */
+    char *host; /* NULL: the entry is free */
     int port;
-    int64_t has, heard_ms; /* the acknowledged offset, and when it came */
+    int64_t has, heard_ms; /* the acknowledged offset, and when it arrived */
 } replica;
 
 struct sim_replication {
     replica replicas[SIM_REPLICAS];
     sim_buffer stream;
-    int64_t begin;   /* the offset of its first byte */
+    int64_t begin;   /* the offset of the buffer's first byte */
     sim_buffer unit; /* changes that belong together */
     int commands;    /* in the unit */
-    int db;          /* that the stream has selected, or -1 */
-    bool kept;       /* there was a replica */
+    int db;          /* the database that the stream has selected; or -1 */
+    bool kept;       /* there has been a replica */
 };
 
 void sim_replication_begin(sim_redis *server) {
@@ -202,7 +202,7 @@ static void unblock_all(sim_redis *server) {
     }
 }
 
-/* Without sending, so that a command may call it. */
+/* Follow a master, without sending, so that a command may call it. */
 static void follow(sim_redis *server, sim_bytes host, int port) {
     bool was_master = !server->replica;
     leave_master(server);

@@ -19,8 +19,7 @@ void sim_put_bytes(sim_buffer *to, sim_bytes bytes) {
     sim_add(to, "\r\n", 2);
 }
 
-/* Put the value on top of Lua's stack into the array that is open. A full array is a value,
- * too. */
+/* Put the value on top of Lua's stack into the open array. A full array is a value itself. */
 static void pushed(sim_call *call) {
     while (call->depth > 0) {
         int top = call->depth - 1;
@@ -96,7 +95,7 @@ void sim_reply_score(sim_call *call, double score) {
     if (isinf(score))
         text = sim_word(score > 0 ? "inf" : "-inf");
     else if (fabs(score) < 1e16 && score == (double)(int64_t)score && score != 0)
-        text = sim_written((int64_t)score, room); /* mostly, and ten times faster */
+        text = sim_written((int64_t)score, room); /* the usual case, and ten times faster */
     else
         text.length = (size_t)snprintf(room, sizeof room, "%.17g", score);
     if (call->lua == NULL && call->peer->resp > 2)

@@ -58,14 +58,14 @@ void sim_digest(sim_bytes text, char hex[41]) {
 
 static sim_redis *server_of(lua_State *lua) { return lua_touserdata(lua, lua_upvalueindex(1)); }
 
-/* Push a table with the text; a text without a minus has no code, and gets one. */
+/* Push a table with the text; a text without a minus has no code, and gets a general one. */
 static void push_error(lua_State *lua, const char *text) {
     lua_createtable(lua, 0, 1);
     lua_pushfstring(lua, "%s%s", *text == '-' ? "" : "ERR ", text + (*text == '-'));
     lua_setfield(lua, -2, "err");
 }
 
-/* Read the words on the stack. Numbers become texts there, in Redis's form. */
+/* Read the words on the stack. Numbers become texts, in Redis's form. */
 static bool take_words(lua_State *lua, sim_redis *server, int argc) {
     if (argc > server->words_room) {
         server->words_room = 2 * argc;
@@ -103,7 +103,7 @@ static const char *refused_by_acl(sim_call *call) {
     return texts[verdict];
 }
 
-/* Answers NULL, or an error: but after its first write no script is stopped. */
+/* Return NULL, or an error; a script is not stopped after its first write. */
 static const char *refused_write(sim_call *call) {
     sim_redis *server = call->server;
     int flags = call->command->flags;
@@ -117,7 +117,8 @@ static const char *refused_write(sim_call *call) {
     return server->full && (flags & SIM_DENYOOM) != 0 ? full : NULL;
 }
 
-/* Answers NULL, or why the command cannot run in this script; *replied: it was answered. */
+/* Return NULL, or the reason why the command cannot run in this script; *replied: it was answered.
+ */
 static const char *refused(sim_call *call, bool *replied) {
     const char *why = NULL;
     *replied = false;
@@ -133,7 +134,7 @@ static const char *refused(sim_call *call, bool *replied) {
     why = why != NULL ? why : sim_redirected_script(call);
     if (why != NULL || call->server->wrote || (flags & SIM_WRITE) == 0)
         return why;
-    /* No server is of another mind in the middle of a script. */
+    /* A refusal does not begin or end in the middle of a script. */
     int64_t *times = &call->server->refusals[SIM_WRITES].times;
     *times += call->server->script->refused && *times >= 0;
     *replied = call->server->script->refused = sim_refused(call, SIM_WRITES);
@@ -227,7 +228,7 @@ static int do_nothing(lua_State *lua) {
     return 1;
 }
 
-/* Lua's pcall(); but an error that is a table becomes its text, as in Redis. */
+/* Run Lua's pcall(), but turn an error that is a table into its text, as Redis does. */
 static int protected_call(lua_State *lua) {
     luaL_checkany(lua, 1);
     int status = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
@@ -249,7 +250,7 @@ static int no_new_global(lua_State *lua) {
     return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
-/* An endless script would stop the simulation, too. */
+/* An endless script would also stop the simulation. */
 enum { STEPS_MAX = 50000000 };
 
 static void stop_wild(lua_State *lua, lua_Debug *where) {
@@ -287,7 +288,7 @@ static void protect_globals(lua_State *lua) {
     lua_setmetatable(lua, LUA_GLOBALSINDEX);
 }
 
-/* Allocate for Lua. Small blocks are kept, by size, for the next use: most of them live for one
+/* Allocate for Lua. Small blocks are kept by size for the next use: most of them live for one
  * script. */
 static void *allocate(void *of, void *block, size_t was, size_t size) {
     sim_redis *server = of;
@@ -335,7 +336,7 @@ void sim_lua_begin(sim_redis *server) {
     lua_setglobal(lua, "redis");
     lua_pushcfunction(lua, protected_call);
     lua_setglobal(lua, "pcall");
-    lua_pushboolean(lua, 0); /* globals that exist */
+    lua_pushboolean(lua, 0); /* global names that exist */
     lua_setglobal(lua, "KEYS");
     lua_pushboolean(lua, 0);
     lua_setglobal(lua, "ARGV");
@@ -368,7 +369,7 @@ static const sim_script *find_script(const sim_redis *server, sim_bytes digest) 
     return NULL;
 }
 
-/* Compiled scripts of all servers and histories, by digest: the parser was a quarter of a
+/* Compiled scripts of all servers and histories, by digest: the parser took a quarter of a
  * history's time. */
 static struct compiled {
     char digest[41];
@@ -386,8 +387,8 @@ static int add_bytes(lua_State *lua, const void *bytes, size_t length, void *to)
     return 0;
 }
 
-/* Leaves the function on the stack, or a message; a status of Lua's. In a Lua of its own, so that
- * whoever comes first leaves no other garbage in its server than those that follow. */
+/* Leave the function on the stack, or a message; return Lua's status. Compiles in a Lua of its own,
+ * so that the first server to load a script gets no more garbage than later ones. */
 static int load_script(lua_State *lua, sim_bytes text, const char *digest) {
     for (size_t i = 0; i < compiled_count; i++)
         if (memcmp(compiled[i].digest, digest, 40) == 0)
@@ -406,7 +407,7 @@ static int load_script(lua_State *lua, sim_bytes text, const char *digest) {
     return load_script(lua, text, digest);
 }
 
-/* Answers a known or new script; NULL: it does not compile, and the call was answered. */
+/* Return a known or new script; NULL: it does not compile, and the call was answered. */
 static const sim_script *make_script(sim_call *call, sim_bytes text) {
     sim_redis *server = call->server;
     lua_State *lua = server->lua;
@@ -457,7 +458,7 @@ static void set_words(lua_State *lua, const char *name, const sim_bytes *words, 
     lua_setglobal(lua, name);
 }
 
-/* Answers the text in a field of the table on top, which keeps it alive; or NULL. */
+/* Return the text in a field of the table on top, which keeps it alive; or NULL. */
 static const char *field(lua_State *lua, const char *name) {
     lua_pushstring(lua, name);
     lua_rawget(lua, -2);
@@ -467,7 +468,7 @@ static const char *field(lua_State *lua, const char *name) {
 }
 
 static void reply_raised(sim_call *call, lua_State *lua, const char *digest) {
-    if (!lua_istable(lua, -1)) { /* explain() itself had no memory */
+    if (!lua_istable(lua, -1)) { /* explain() itself ran out of memory */
         sim_reply_error(call, "ERR Error running script %s", digest);
         return;
     }
@@ -483,7 +484,7 @@ static void reply_raised(sim_call *call, lua_State *lua, const char *digest) {
     lua_pop(lua, 2);
 }
 
-/* Convert as the usual machines do, numbers that are too large too. */
+/* Convert as usual machines do, also numbers that are too large. */
 static int64_t whole(double number) {
     return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
 }
@@ -516,7 +517,7 @@ static void reply_table(sim_call *call, lua_State *lua) {
     }
 }
 
-/* Answer with the value on top, and take it off. */
+/* Answer with the value on top, and pop it. */
 static void reply_value(sim_call *call, lua_State *lua) {
     sim_bytes bytes;
     luaL_checkstack(lua, 8, "too deep");
@@ -559,7 +560,7 @@ static void run_script(sim_call *call, const sim_script *script) {
     lua_sethook(lua, stop_wild, LUA_MASKCOUNT, STEPS_MAX);
     int status = lua_pcall(lua, 0, 1, -2);
     server->script = NULL;
-    call->repeated = true; /* command by command */
+    call->repeated = true; /* the script's commands were repeated one by one */
     if (status == 0) {
         reply_value(call, lua);
     } else {

@@ -1,4 +1,4 @@
-/* A sentinel: it knows a master from the world, and tells clients of it. */
+/* A sentinel: it learns of a master from the world, and answers clients. */
 #include "internal.h"
 
 #include <stdio.h>

@@ -110,7 +110,7 @@ static void remove_items(sim_call *call, char type) { /* HDEL, ZREM */
 
 static void hdel(sim_call *call) { remove_items(call, 'h'); }
 
-/* Is it so large that Redis keeps it in no order? */
+/* Return whether the key is so large that Redis keeps it in no order. */
 static bool is_unordered(const sim_redis *server, const sim_key *key) {
     size_t longest = (size_t)atoll(sim_setting_of(server, "hash-max-listpack-value"));
     bool large = key->count > (size_t)atoll(sim_setting_of(server, "hash-max-listpack-entries"));
@@ -224,7 +224,7 @@ typedef struct range {
     int64_t offset, limit; /* in the range; limit -1: all */
     int64_t first, last;
     double least, most;
-    bool above, below; /* without least, without most */
+    bool above, below; /* bounds are exclusive */
 } range;
 
 static bool read_bound(sim_call *call, int which, double *bound, bool *without) {
@@ -232,13 +232,13 @@ static bool read_bound(sim_call *call, int which, double *bound, bool *without) 
     *without = text.length > 0 && *text.bytes == '(';
     text = (sim_bytes){text.bytes + *without, text.length - *without};
     *bound = 0;
-    if (text.length == 0 || sim_score(text, bound)) /* Redis takes nothing for 0 */
+    if (text.length == 0 || sim_score(text, bound)) /* Redis takes an empty word for 0 */
         return true;
     sim_reply_error(call, "ERR min or max is not a float");
     return false;
 }
 
-/* Find the ranks from first up to, and without, last. */
+/* Find the ranks from `first` up to `last`, which is excluded. */
 static void find_ranks(const sim_key *key, const range *of, size_t *first, size_t *last) {
     int64_t count = (int64_t)key->count, from = of->first, to = of->last;
     *first = *last = 0;

@@ -136,7 +136,7 @@ void sim_key_empty(sim_key *key) {
 }
 
 void sim_key_set(sim_key *key, sim_bytes value) {
-    sim_text *text = sim_text_new(value); /* perhaps from a part of the old one */
+    sim_text *text = sim_text_new(value); /* the value may be a part of the old one */
     free(key->value);
     key->value = text;
 }
@@ -177,7 +177,7 @@ void sim_key_drop(sim_key *key, size_t at) {
     free(item.value);
 }
 
-/* By score, then byte by byte. */
+/* Compare by score, then byte by byte. */
 static int order(sim_bytes member, double score, const sim_item *item) {
     if (score != item->score)
         return score < item->score ? -1 : 1;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Give the key a new value, instead of whatever it had. */
+/* Give the key a new value in place of the old one. */
 static sim_key *set_value(sim_call *call, sim_key *key, sim_bytes value) {
     if (key == NULL)
         key = sim_db_add(call->db, call->argv[1], 's');
@@ -73,7 +73,7 @@ static bool read_options(sim_call *call, set_options *options) {
     return expiry == 0 || read_expiry(call, expiry, options);
 }
 
-/* Tell replicas the time of the end, not a time from now on. */
+/* Send replicas the time of the end, not a time from now on. */
 static void repeat_set(sim_call *call, const set_options *options) {
     sim_digits digits;
     if (options->expires_ms == SIM_NEVER)

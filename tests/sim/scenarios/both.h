@@ -1,11 +1,11 @@
-/* For the scenarios of two clients. */
+/* For scenarios with two clients. */
 #ifndef BOTH_H
 #define BOTH_H
 
 #include "scenario.h"
 
 static proxy *way;
-static hf_client *client, *other; /* through it; past it */
+static hf_client *client, *other; /* client: through the proxy; other: past it */
 
 static inline int begin_both(void **state, int64_t connect_ms) {
     int result = begin_scenario(state);

@@ -1,4 +1,4 @@
-/* What is certain of a hold is true, stays so, and is told. */
+/* Whatever a client takes as certain of a hold is true, stays true, and is reported. */
 #include "both.h"
 
 #include "lock/renewal.h"
@@ -6,7 +6,7 @@
 static int set_up(void **state) { return begin_both(state, 2000); }
 static int tear_down(void **state) { return end_both(state); }
 
-/* F7: the companion key of one lock is of another type, and the server refuses all of the call. */
+/* F7: the companion key of one lock has another type, and the server refuses the whole call. */
 static void test_a_bad_companion_key_costs_its_own_lock_alone(void **state) {
     (void)state;
     hf_lock *well = lease_lock(client, "a", 2000, HF_ON), *bad;
@@ -49,7 +49,7 @@ static void test_a_token_is_adopted_in_its_own_mode_alone(void **state) {
     hf_lock_close(exclusive);
 }
 
-/* By a client that has done nothing before, in a process that lacks memory and threads. */
+/* The adopting client has done nothing before, and its process lacks memory and threads. */
 static void test_a_hold_that_is_adopted_is_renewed(void **state) {
     char token[HF_TOKEN_MAX];
     size_t length;
@@ -78,7 +78,7 @@ static void test_a_hold_that_is_adopted_is_renewed(void **state) {
     hf_lock_close(lock);
 }
 
-/* G7: what was certain before it stays so. */
+/* G7: a slow check answers; what was certain before it stays certain. */
 static void test_a_check_with_a_slow_way_takes_nothing_back(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
@@ -94,7 +94,7 @@ static void test_a_check_with_a_slow_way_takes_nothing_back(void **state) {
     hf_lock_close(lock);
 }
 
-/* The slow check: its way takes longer than what is left when it arrives. */
+/* A slow check: the lease that is left when it arrives is shorter than the way back. */
 static void test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 1000, HF_OFF);
@@ -110,7 +110,7 @@ static void test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold(voi
     hf_lock_close(lock);
 }
 
-/* A grant, which came so late, and whose claim is under way for long. */
+/* Check a grant that arrives late_ms late, and whose claim is under way for long. */
 static void assert_grant_is_short(int late_ms) {
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
             *theirs = lease_lock(other, "k", 60000, HF_OFF);
@@ -146,7 +146,8 @@ static void test_a_grant_that_comes_late_is_shorter(void **state) {
     assert_grant_is_short(1000);
 }
 
-/* Seed 16060: the key was deleted, others had the lock, and then a late copy of its acquire. */
+/* Seed 16060: the key is deleted, another client has the lock, and then a late copy of the acquire
+ * arrives. */
 static void test_a_claim_finds_that_only_a_late_copy_has_the_lock(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -218,7 +219,7 @@ static void test_a_grant_whose_handle_is_closed_has_its_lease_though_another_nes
     hf_lock_close(theirs);
 }
 
-/* Leaders: what was waited for has its whole lease when the acquire answers. */
+/* For leaders: a lock that was waited for has its whole lease when the acquire returns. */
 static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     (void)state;
@@ -238,7 +239,7 @@ static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_lock_close(theirs);
 }
 
-/* The thread that confirms it, or the keeper, stands still until its lease is over. */
+/* The confirming thread or the keeper stands still until the lease has ended. */
 static void test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     sim_settings before = sim_set;
@@ -260,7 +261,7 @@ static void test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held(vo
             assert_int_equal(lost.kind, HF_KIND_LOSS);
             hf_hold_close(done.hold);
         }
-        sleep_ms(30000); /* until all threads go on */
+        sleep_ms(30000); /* until all threads run again */
         assert_int_equal(NUMBER("EXISTS k"), 0);
     }
     hf_lock_close(lock);
@@ -283,7 +284,8 @@ static void *acquire_whole(void *argument) {
     return NULL;
 }
 
-/* H221: its thread stands still when it is confirmed, and another closes the client. */
+/* H221: the acquiring thread stands still while its hold is confirmed, and another thread closes
+ * the client. */
 static void
 test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost(void **state) {
     sim_settings before = sim_set;
@@ -298,7 +300,7 @@ test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost(void 
         assert_soon(queued("k") == 1);
         give_back(hold, HF_OK);
         sim_set.stunned = 0.2;
-        sim_set.stunned_ns = SIM_S / 3; /* a grant lasts longer */
+        sim_set.stunned_ns = SIM_S / 3; /* shorter than a grant */
         sleep_ms(10);
         sim_set = before;
         hf_client_close(leaving);
@@ -312,7 +314,8 @@ test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost(void 
     hf_lock_close(theirs);
 }
 
-/* A step back of the server's clock gives the key a longer life, which a correction may end. */
+/* A step back of the server's clock gives the key a longer life, which a correction may cut short.
+ */
 static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
@@ -327,7 +330,8 @@ static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state)
     hf_lock_close(lock);
 }
 
-/* The server says that much more is left than it will keep. */
+/* Check that the hold counts until `until` at the latest, while the server reports a longer time
+ * than it will keep. */
 static void assert_counts_until(hf_hold *hold, int64_t until) {
     sim_server_step(servers_at(0), -30 * SIM_S);
     assert_status(hf_hold_check(hold), HF_OK);
@@ -350,7 +354,7 @@ static void test_nor_one_that_is_adopted(void **state) {
     hf_lock_close(lock);
 }
 
-/* By then the extension is over, or the lease has been replaced since. */
+/* The extension has ended, or the lease has been replaced since. */
 static void test_nor_one_that_was_once_extended(void **state) {
     (void)state;
     for (int replaced = 0; replaced < 2; replaced++) {
@@ -368,7 +372,7 @@ static void test_nor_one_that_was_once_extended(void **state) {
     }
 }
 
-/* By a lease that is longer than what is left of its max_hold. */
+/* The refused lease is longer than the time left until max_hold. */
 static void test_a_replacement_that_is_refused_ends_no_hold_before_its_max_hold(void **state) {
     (void)state;
     for (int at_ms = 0; at_ms < 60000; at_ms += 30000) {
@@ -404,7 +408,7 @@ static void test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows(voi
     hf_lock_close(lock);
 }
 
-/* The server forgets one of two, and that is found by its renewal. */
+/* The server forgets one of two holds, and the renewal of that hold finds out. */
 static void test_of_joined_holds_losing_one_is_losing_all(void **state) {
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 2000, HF_ON), lease_lock(client, "b", 2000, HF_ON)};
@@ -468,8 +472,8 @@ static void test_a_started_release_is_counted_as_any_other(void **state) {
     hf_lock_close(lock);
 }
 
-/* Calls on one connection, while the server stands still: all but the last give up and ask anew,
- * and that one asks for what another client holds. */
+/* Calls share one connection while the server stands still: all but the last give up and send
+ * again, and the last call asks for a lock that another client holds. */
 static void test_an_answer_whose_call_has_given_up_is_nobody_elses(void **state) {
     enum { CROWD = 4, LAST = CROWD - 1 };
     hf_lock *locks[CROWD];
@@ -479,7 +483,7 @@ static void test_an_answer_whose_call_has_given_up_is_nobody_elses(void **state)
     hf_lock *theirs = lease_lock(other, "k3", 60000, HF_OFF);
     for (int i = 0; i < CROWD; i++)
         locks[i] = lease_lock(far, text("k%d", i), 30000, HF_OFF);
-    for (int round = 0; round < 2; round++) { /* the first makes connections */
+    for (int round = 0; round < 2; round++) { /* the first round opens connections */
         hf_hold *hold = round > 0 ? held(theirs) : NULL;
         sim_server_pause(servers_at(0), true);
         for (int i = 0; i < CROWD; i++) {
@@ -505,8 +509,8 @@ static void test_an_answer_whose_call_has_given_up_is_nobody_elses(void **state)
     hf_client_close(far);
 }
 
-/* A lease that was replaced by a shorter one, less the age of the hold, is -1 in some millisecond,
- * which is also the word for "never". */
+/* The age of the hold, subtracted from a shorter lease that replaced the first, gives -1 in some
+ * millisecond, which also means "never". */
 static void test_a_claim_never_makes_a_hold_endless(void **state) {
     hf_lock *lock = lease_lock(client, "k", 60, HF_OFF);
     hf_hold *hold = held(lock);
@@ -520,7 +524,7 @@ static void test_a_claim_never_makes_a_hold_endless(void **state) {
     hf_lock_close(lock);
 }
 
-/* The server begins anew, without its data and with a clock that is behind. */
+/* The server restarts without its data and with a clock that is behind. */
 static void test_fences_grow_although_the_server_has_lost_them(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 5000, HF_OFF);
@@ -548,7 +552,7 @@ static void *keep_there(void *argument) {
     return NULL;
 }
 
-/* Two threads use one handle, and the first loses its hold before it releases. */
+/* Two threads use one handle, and the first loses its hold before it releases the lock. */
 static void test_a_release_by_the_lock_takes_no_hold_of_another_thread(void **state) {
     const char *owners[] = {NULL, "me"};
     hf_hold *mine;
@@ -564,7 +568,7 @@ static void test_a_release_by_the_lock_takes_no_hold_of_another_thread(void **st
         assert_status(hf_lock_release(there.lock), HF_ELOST);
         assert_int_equal(hf_hold_state(there.hold), HF_STATE_HELD);
         assert_int_equal(NUMBER("EXISTS k"), 1);
-        assert_status(hf_lock_release(there.lock), HF_OK); /* this thread has none any more */
+        assert_status(hf_lock_release(there.lock), HF_OK); /* this thread holds nothing any more */
         assert_int_equal(hf_hold_state(there.hold), HF_STATE_RELEASED);
         hf_hold_close(there.hold);
         hf_hold_close(mine);

@@ -1,11 +1,11 @@
-/* A client that is closed, or whose process forks, leaves nothing behind, takes its time and no
- * more, and harms no other thread. */
+/* A client that is closed, or whose process forks, leaves nothing behind, ends in its time, and
+ * harms no other thread. */
 #include "scenario.h"
 
 static int set_up(void **state) { return begin_scenario(state); }
 static int tear_down(void **state) { return end_scenario(state); }
 
-/* F5: each release of what was waited for is refused once. */
+/* F5: the release of each hold that was waited for is refused once. */
 static void test_a_close_sends_again_what_a_server_that_loads_refuses(void **state) {
     enum { LOCKS = 8 };
     static const char *const names[LOCKS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -26,7 +26,7 @@ static void test_a_close_sends_again_what_a_server_that_loads_refuses(void **sta
         done[i] = next_of(client);
         assert_status(done[i].status, HF_OK);
     }
-    sleep_ms(2000); /* they are claimed */
+    sleep_ms(2000); /* until they are claimed */
     servers_refuse(0, SIM_SCRIPTS, "LOADING Redis is loading the dataset in memory", LOCKS);
     hf_client_close(client);
     for (int i = 0; i < LOCKS; i++)
@@ -39,7 +39,7 @@ static void test_a_close_sends_again_what_a_server_that_loads_refuses(void **sta
     hf_client_close(other);
 }
 
-/* --------------------------------------------------- What a close meets */
+/* ---------------------------------------------- Calls that meet a close */
 
 typedef struct several {
     hf_lock *locks[2];
@@ -58,7 +58,7 @@ static void *renew_meanwhile(void *hold) {
     return NULL;
 }
 
-/* One comes before the close has its own answers, and the other when that hold is gone. */
+/* One answer arrives before the close has its own answers, the other when its hold is freed. */
 static void test_a_close_and_two_answers_that_cross_it_touch_no_hold_that_is_gone(void **state) {
     pthread_t soon, late;
     (void)state;
@@ -83,7 +83,7 @@ static void test_a_close_and_two_answers_that_cross_it_touch_no_hold_that_is_gon
     proxy_stop(way);
 }
 
-/* G1: the close has that hold in a list of its own when the thread gives it back. */
+/* G1: the hold is on the close's own list when the thread gives it back. */
 static void test_a_close_and_a_thread_that_gives_back_end_a_hold_once(void **state) {
     several all = {.status = -1};
     pthread_t thread;
@@ -133,7 +133,7 @@ static void *look_once(void *argument) {
     return NULL;
 }
 
-/* The keeper opens one, a call the other, and the close gives up that of the keeper. */
+/* The keeper opens one connection and a call another; the close gives up the keeper's. */
 static void test_a_call_that_waits_for_a_connection_of_the_keeper_fails_by_no_close(void **state) {
     hf_client_options lazy = {.size = sizeof lazy, .lazy = HF_ON, .connect_timeout_ms = 60000};
     hf_client *client;
@@ -158,7 +158,7 @@ static void test_a_call_that_waits_for_a_connection_of_the_keeper_fails_by_no_cl
     hf_lock_close(lock);
 }
 
-/* G3: it undoes itself within the time that is left of it. */
+/* G3: the call undoes its request within the time that is left to it. */
 static void test_a_call_that_a_close_meets_keeps_its_time_and_its_message(void **state) {
     pthread_t thread;
     (void)state;
@@ -176,7 +176,7 @@ static void test_a_call_that_a_close_meets_keeps_its_time_and_its_message(void *
     hf_lock_close(mine.lock);
 }
 
-/* F15: its caller has counted on it no more for a while. */
+/* F15: the caller has not counted on the replaced lease for a while. */
 static void test_a_close_does_not_send_again_what_was_given_up(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -196,7 +196,8 @@ static void test_a_close_does_not_send_again_what_was_given_up(void **state) {
     proxy_stop(way);
 }
 
-/* It is to be asked for again later, its caller gives it up, and the server forgets the dead id. */
+/* The acquire is to be sent again later, its caller gives it up, and the server forgets the dead
+ * id. */
 static void test_a_close_sends_no_acquire_that_was_given_up(void **state) {
     (void)state;
     for (int ms = 0; ms < 40; ms++) {
@@ -216,7 +217,7 @@ static void test_a_close_sends_no_acquire_that_was_given_up(void **state) {
     }
 }
 
-/* More than there are threads that ask for replicas: the others have not begun to. */
+/* There are more acquires than threads that ask for replicas: the others have not begun. */
 static void test_a_close_ends_each_acquire_that_waits_for_replicas_once(void **state) {
     enum { LOCKS = 20 };
     hf_lock *locks[LOCKS];
@@ -253,12 +254,12 @@ static void *open_far(void *argument) {
     return NULL;
 }
 
-/* F13: the child would keep the connection open for as long as it lives. */
+/* F13: the child would keep the connection open for its whole life. */
 static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void **state) {
     hf_client *client;
     pthread_t thread;
     (void)state;
-    sleep_ms(3000); /* what others had opened is closed */
+    sleep_ms(3000); /* until other connections are closed */
     size_t before = sim_redis_peers(servers_redis(0));
     sim_way(HERE, SERVER, false);
     assert_int_equal(pthread_create(&thread, NULL, open_far, &client), 0);
@@ -277,7 +278,7 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
 }
 
 typedef struct leaving {
-    hf_hold *hold; /* of another client */
+    hf_hold *hold; /* another client's */
     int calls, pause_ms;
     pid_t child;
 } leaving;
@@ -289,7 +290,7 @@ static void *leave_soon(void *argument) {
     return NULL;
 }
 
-/* A signal's handler, which the wait runs: it forks, and raises in the child. */
+/* Fork in a signal's handler, which the wait runs; in the child, raise the signal again. */
 static int fork_once(void *context) {
     leaving *mine = context;
     if (++mine->calls != 2)
@@ -301,7 +302,7 @@ static int fork_once(void *context) {
     return mine->child == 0;
 }
 
-/* H240: what its parent had acquired, or is granted during the handler or afterwards, is its
+/* H240: locks that the parent holds, or is granted during the handler or afterwards, stay the
  * parent's. */
 static void test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent(void **state) {
     (void)state;
@@ -312,11 +313,11 @@ static void test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent(void
             *busy = lease_lock(other, "b", 60000, HF_OFF),
             *waited_for = lease_lock(client, "b", 60000, HF_OFF);
     hf_hold *held_by_other = held(busy);
-    /* So the client's thread reads what arrives during a handler. */
+    /* The client's thread then reads what arrives during a handler. */
     assert_true(hf_client_fd(client) >= 0);
     assert_status(hf_lock_acquire_start(waited_for, NULL, 0, 60000, NULL, 1), HF_OK);
     for (int how = 0; how < 3; how++) {
-        size_t first = how > 0; /* of the locks */
+        size_t first = how > 0; /* index of the first lock */
         leaving mine = {.hold = held(theirs), .pause_ms = how == 2 ? 500 : 0};
         hf_hold *holds[2];
         pthread_t thread;
@@ -347,9 +348,8 @@ static void test_a_child_that_a_handler_forks_takes_no_lock_from_its_parent(void
     hf_client_close(other);
 }
 
-/* Its request was made when no other waited: the close sends it as it is, and asks nothing after
- * it.
- */
+/* The release was sent when no client waited: the close sends it again unchanged, and nothing after
+ * it. */
 static void test_a_started_release_that_a_close_sends_hands_the_lock_on(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -383,7 +383,8 @@ static void close_and_see_kept(hf_client *client, hf_lock *lock, hf_hold *hold) 
     TELL("DEL k");
 }
 
-/* Also if the keep would be asked for again: the way is closed until the client is being closed. */
+/* Close a client while its keep is under way: no request arrives before the close. least_ms > 0:
+ * keep by a release. */
 static void keep_and_close(int64_t least_ms) {
     hf_client *client = open_with(tcp_url(), 2000, 2000);
     warm_up(client);
@@ -400,7 +401,7 @@ static void keep_and_close(int64_t least_ms) {
     close_and_see_kept(client, lock, hold);
 }
 
-/* Until the close its answers are lost, and then it is asked for again. */
+/* The answers are lost until the close, which sends the keep again. */
 static void test_a_close_asks_again_for_a_keep_that_had_no_answer(void **state) {
     (void)state;
     hf_client *client = open_with(tcp_url(), 500, 500);
@@ -414,7 +415,7 @@ static void test_a_close_asks_again_for_a_keep_that_had_no_answer(void **state) 
     close_and_see_kept(client, lock, hold);
 }
 
-/* The server reads its data, or cannot write, when the work ends, and is well at the close. */
+/* The server loads its data, or cannot write, when the hold is released; at the close it works. */
 static void test_a_close_asks_again_for_a_keep_that_was_refused(void **state) {
     static const struct {
         sim_refusal what;
@@ -436,7 +437,7 @@ static void test_a_close_asks_again_for_a_keep_that_was_refused(void **state) {
     }
 }
 
-/* The server has kept it, and a replacement without an answer leaves that in doubt. */
+/* The server has kept the hold, and a replacement without an answer leaves that in doubt. */
 static void test_a_close_asks_again_for_a_keep_that_is_in_doubt(void **state) {
     (void)state;
     hf_client *client = open_with(tcp_url(), 500, 500);
@@ -471,7 +472,7 @@ static void *hand_over(void *argument) {
     return NULL;
 }
 
-/* Of a hold that was adopted a copy of its acquire may come, and no thread is left to bury it. */
+/* A copy of the adopted hold's acquire may still arrive, and no thread is left to bury it. */
 static void test_a_close_does_not_take_the_memory_to_hand_a_hold_over(void **state) {
     sim_settings before = sim_set;
     int met = 0;

@@ -1,4 +1,4 @@
-/* How many connections a client has, and that nothing waits for one for long. */
+/* The number of a client's connections, and the time for which a call waits for a connection. */
 #include "scenario.h"
 
 enum { THREADS = 50, NAMES = 20 };
@@ -6,13 +6,13 @@ enum { THREADS = 50, NAMES = 20 };
 static int set_up(void **state) { return begin_scenario(state); }
 static int tear_down(void **state) { return end_scenario(state); }
 
-/* The server's, without this program's own. */
+/* Return the server's connections without this program's own. */
 static int64_t connections(void) {
     return atoll(strstr(STRING("INFO clients"), "connected_clients:") + 18) - 1;
 }
 
-/* Three while threads and started acquires come at once, wait and renew; and after a minute without
- * any, one. */
+/* A client has three connections while threads and started acquires begin, wait and renew all at
+ * once; after an idle minute it has one. */
 static void test_a_burst_has_three_connections_and_leaves_one(void **state) {
     hf_lock *locks[NAMES];
     waiter *waiters[THREADS];
@@ -46,7 +46,7 @@ static void test_a_burst_has_three_connections_and_leaves_one(void **state) {
     assert_int_equal(most, 3);
     sleep_ms(50000);
     assert_int_equal(connections(), 3);
-    sleep_ms(14000); /* the subscription is looked at every three seconds */
+    sleep_ms(14000); /* the keeper looks at the subscription every 3 s */
     assert_int_equal(connections(), 1);
     for (int i = 0; i < NAMES; i++) {
         give_back(held(locks[i]), HF_OK);
@@ -56,7 +56,7 @@ static void test_a_burst_has_three_connections_and_leaves_one(void **state) {
     hf_client_close(client);
 }
 
-/* One more while acquires ask for replicas, which block it. */
+/* One more connection while acquires ask for replicas, which block it. */
 static void test_acquires_that_wait_for_replicas_have_one_more(void **state) {
     enum { EACH = 20, WAIT_MS = 500 };
     hf_lock *plain[EACH], *careful[EACH], *late_lock;
@@ -83,7 +83,7 @@ static void test_acquires_that_wait_for_replicas_have_one_more(void **state) {
         give_back(waiters[EACH + i]->hold, HF_OK);
     }
     assert_in_range(connections(), 3, 4);
-    for (int i = 0; i < EACH; i++) { /* there is none; all know it when the time is over */
+    for (int i = 0; i < EACH; i++) { /* there is no replica: all learn it when the time ends */
         waiter_join(waiters[i], HF_EREPLICAS);
         assert_in_range(waiters[i]->done_at - since, WAIT_MS, WAIT_MS + 300);
         hf_lock_close(plain[i]);
@@ -100,7 +100,7 @@ static void hang_up(int fd) {
     sleep_ms(200);
 }
 
-/* Those that wait for a connection that another call opens hear why there is none. */
+/* Calls that wait for a connection that another call opens learn why it was not opened. */
 static void test_all_are_told_why_no_connection_was_opened(void **state) {
     hf_lock *locks[NAMES];
     waiter *waiters[NAMES];
@@ -124,7 +124,7 @@ static void test_all_are_told_why_no_connection_was_opened(void **state) {
     fake_stop(&server);
 }
 
-/* The calls wait for two dead connections; the keeper has one of its own then. */
+/* The calls wait for two dead connections; the keeper then has a connection of its own. */
 static void test_a_renewal_does_not_wait_for_calls(void **state) {
     hf_lock *locks[2];
     waiter *waiters[2];
@@ -154,14 +154,14 @@ static void test_a_renewal_does_not_wait_for_calls(void **state) {
     proxy_stop(way);
 }
 
-/* A way that has died has mostly killed all connections: the next try is on a new one. */
+/* A network that fails mostly kills all connections: the next try uses a new one. */
 static void test_one_silent_connection_is_enough_to_try_a_new_one(void **state) {
     hf_lock *locks[2];
     waiter *waiters[2];
     (void)state;
     hf_client *client = open_with(text("redis://%s:6379", sim_address(SERVER)), 2000, 2000);
     warm_up(client);
-    for (int i = 0; i < 2; i++) { /* at once, so that two connections are there */
+    for (int i = 0; i < 2; i++) { /* both at once, so that two connections open */
         locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
         waiters[i] = waiter_start(locks[i], 20000);
     }
@@ -182,8 +182,8 @@ static void test_one_silent_connection_is_enough_to_try_a_new_one(void **state) 
     hf_client_close(client);
 }
 
-/* A flood takes the server longer than a command may take. Each request has its time from when the
- * server can get to it, and a renewal does not stand behind all of them. */
+/* A flood takes the server longer than a command may take. The time of each request counts from
+ * when the server can begin it, and a renewal does not wait behind all of them. */
 static void test_a_flood_of_started_acquires_is_answered_over_one_connection(void **state) {
     enum { FLOOD = 3000 };
     hf_lock *locks[FLOOD];
@@ -207,9 +207,9 @@ static void test_a_flood_of_started_acquires_is_answered_over_one_connection(voi
         assert_status(done.status, HF_OK);
         holds[i] = done.hold;
     }
-    assert_in_range(now_ms() - since, 4000, 30000); /* twice as long as a command may take */
+    assert_in_range(now_ms() - since, 4000, 30000); /* twice the time of a command */
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    assert_int_equal(connects(), before + 1); /* for the grants */
+    assert_int_equal(connects(), before + 1); /* for grants */
     atomic_store(&way->bytes, 0);
     for (int i = 0; i < FLOOD; i++) {
         give_back(holds[i], HF_OK);
@@ -221,7 +221,7 @@ static void test_a_flood_of_started_acquires_is_answered_over_one_connection(voi
     relay_stop(way);
 }
 
-/* The text of a script is some 20 KB, and the way takes 160 KB in a second. */
+/* The text of a script is some 20 KB, and the network carries 160 KB/s. */
 static void test_a_flood_sends_the_text_of_a_script_once(void **state) {
     enum { FLOOD = 200 };
     hf_lock *locks[FLOOD];
@@ -250,10 +250,10 @@ static void test_a_flood_sends_the_text_of_a_script_once(void **state) {
     relay_stop(way);
 }
 
-/* A way that hangs up while it is shut, and counts. */
+/* A way to the server. While it is shut it counts connections and hangs up. */
 typedef struct door {
     relay way;
-    _Atomic bool shut, mute; /* mute: it takes what is sent, and does not answer */
+    _Atomic bool shut, mute; /* mute: shut, and it reads before it hangs up */
     _Atomic int knocks;
 } door;
 
@@ -285,7 +285,7 @@ static int64_t commands_run(void) {
     return atoll(strstr(STRING("INFO stats"), "total_commands_processed:") + 25);
 }
 
-/* It reads its data, which each connection and each request delays; and it is not taken for a
+/* The server loads its data, which delays each connection and each request; it does not count as a
  * server whose grants do not arrive. */
 static void test_a_server_that_loads_is_asked_seldom_over_the_same_connections(void **state) {
     (void)state;
@@ -317,7 +317,7 @@ static void test_a_server_that_loads_is_asked_seldom_over_the_same_connections(v
     hf_client_close(other);
 }
 
-/* A server that is slow to answer a log-in still works for those that have given up. */
+/* A server that answers a log-in slowly still works for clients that have given up. */
 static void test_a_slow_server_gets_a_rest(void **state) {
     static door way;
     (void)state;
@@ -328,7 +328,7 @@ static void test_a_slow_server_gets_a_rest(void **state) {
     atomic_store(&way.shut, true);
     sim_cut(HERE, SERVER, 1);
     sleep_ms(20000);
-    assert_in_range(knocks_within(&way, 20000), 4, 7); /* 2 s, and 1 to 2 s of rest */
+    assert_in_range(knocks_within(&way, 20000), 4, 7); /* 2 s, and a rest of 1 to 2 s */
     atomic_store(&way.shut, false);
     sleep_ms(5000);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
@@ -338,8 +338,8 @@ static void test_a_slow_server_gets_a_rest(void **state) {
     fake_stop(&way.way.door);
 }
 
-/* The client's only connection is in use when the renewal is due, and a new one cannot be made: the
- * renewal goes over the old one as soon as that is free, and nothing closes it. */
+/* The client's only connection is in use when the renewal is due, and no new one can be opened: the
+ * renewal is sent on the old one as soon as it is free, and nothing closes that connection. */
 static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) {
     static door way;
     hf_lock_info info = {.size = sizeof info};
@@ -350,7 +350,7 @@ static void test_a_dial_that_hangs_costs_no_connection_that_works(void **state) 
     int64_t before = connects();
     atomic_store(&way.mute, true);
     atomic_store(&way.shut, true);
-    atomic_store(&way.way.bytes, 16384); /* so that each look takes 100 ms */
+    atomic_store(&way.way.bytes, 16384); /* each look takes 100 ms */
     while (atomic_load(&way.knocks) == 0)
         assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
     atomic_store(&way.way.bytes, 0);
@@ -401,7 +401,7 @@ static void test_a_password_that_changes_ends_nothing_while_a_connection_works(v
     assert_status(done.status, HF_OK);
     give_back(done.hold, HF_OK);
     pthread_join(thread, NULL);
-    assert_in_range(connects() - before, 2, 50); /* tries, ever less often */
+    assert_in_range(connects() - before, 2, 50); /* tries, less and less often */
     hf_lock_close(once);
     hf_lock_close(lock);
     hf_lock_close(another);
@@ -423,7 +423,7 @@ static void *nothing(void *of) { return of; }
 
 enum { LOOKERS = 5 };
 
-/* Threads use the only connection that the server lets in. */
+/* Threads that use the only connection that the server accepts. */
 typedef struct only {
     door *way;
     hf_client *client;
@@ -443,7 +443,7 @@ static void use_the_only_connection(only *o, door *way, bool hangs, int64_t leas
     o->hold = held(o->lock);
     atomic_store(&way->mute, hangs);
     atomic_store(&way->shut, true);
-    atomic_store(&way->way.bytes, 16384); /* so that each look takes 100 ms */
+    atomic_store(&way->way.bytes, 16384); /* each look takes 100 ms */
     atomic_store(&looks, true);
     for (int i = 0; i < LOOKERS; i++)
         assert_int_equal(pthread_create(&o->threads[i], NULL, look_on, o->lock), 0);
@@ -503,13 +503,13 @@ static void test_a_call_that_needs_the_only_connection_alone_has_its_turn(void *
     end_the_only_connection(&o);
 }
 
-/* H233: the keeper leaves the only connection to a call, and then has it again. */
+/* H233: the keeper leaves the only connection to a call, and gets it back afterwards. */
 static void test_what_is_left_to_calls_follows_them(void **state) {
     static door way;
     only o;
     (void)state;
     use_the_only_connection(&o, &way, false, 3000);
-    sleep_ms(60000); /* by now new connections are tried every three seconds */
+    sleep_ms(60000); /* new connections are now tried every 3 s */
     atomic_store(&looks, false);
     for (int i = 0; i < LOOKERS; i++)
         pthread_join(o.threads[i], NULL);
@@ -530,7 +530,7 @@ static void test_what_is_left_to_calls_follows_them(void **state) {
     end_the_only_connection(&o);
 }
 
-/* H215: what is started follows without a gap over the only connection, and a thread calls. */
+/* H215: started operations follow one another on the only connection, and a thread makes a call. */
 static void test_what_is_started_leaves_the_only_connection_to_calls(void **state) {
     enum { BOTH = 2 };
     static door way;
@@ -545,7 +545,7 @@ static void test_what_is_started_leaves_the_only_connection_to_calls(void **stat
         holds[i] = held(locks[i]);
     }
     atomic_store(&way.shut, true);
-    atomic_store(&way.way.bytes, 16384); /* so that each request takes 100 ms */
+    atomic_store(&way.way.bytes, 16384); /* each request takes 100 ms */
     atomic_store(&looks, true);
     for (int i = 0; i < BOTH; i++) {
         assert_status(hf_hold_check_start(holds[i], i + 1), HF_OK);
@@ -572,8 +572,8 @@ static void test_what_is_started_leaves_the_only_connection_to_calls(void **stat
 
 static int64_t looked_for;
 
-/* When both requests have met a server that does not know their script, it refuses the first of
- * the two that come again. */
+/* Refuse a request: both have met a server that does not know their script, and the first of the
+ * two to be sent again is refused. */
 static void refuse_the_next(int which, const sim_bytes *words, size_t count) {
     (void)count;
     if (words[0].length != 7 || strncasecmp(words[0].bytes, "evalsha", 7) != 0 || --looked_for > 0)
@@ -582,7 +582,8 @@ static void refuse_the_next(int which, const sim_bytes *words, size_t count) {
     servers_watch = NULL;
 }
 
-/* H214: the second one relies on the text of the first, which the server has not read. */
+/* H214: the second request relies on the script's text in the first, which the server has not read.
+ */
 static void test_a_request_whose_script_went_with_another_that_was_refused(void **state) {
     hf_lock *locks[2];
     (void)state;
@@ -602,7 +603,7 @@ static void test_a_request_whose_script_went_with_another_that_was_refused(void 
     for (int i = 0; i < 2; i++) {
         hf_completion done = next_of(client);
         assert_status(done.status, HF_OK);
-        if (i == 0) /* the refused one is sent again after a pause */
+        if (i == 0) /* the refused request is sent again after a pause */
             assert_in_range(now_ms() - since, 0, 1);
         give_back(done.hold, HF_OK);
     }
@@ -612,7 +613,7 @@ static void test_a_request_whose_script_went_with_another_that_was_refused(void 
     hf_client_close(client);
 }
 
-/* H145: the subscription cannot be made again, and the connection for requests is good. */
+/* H145: the subscription cannot be made again, while the connection for requests works. */
 static void test_a_subscription_that_is_not_opened_is_no_trouble(void **state) {
     enum { HOLDS = 10 };
     static door way;
@@ -659,7 +660,7 @@ static void test_a_subscription_that_is_not_opened_is_no_trouble(void **state) {
     fake_stop(&way.way.door);
 }
 
-/* A fleet that waits for its server does not storm it, and comes back soon when it is there. */
+/* A fleet that waits for its server does not flood it, and is soon back when the server is. */
 static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     static door way;
     (void)state;
@@ -671,12 +672,12 @@ static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
-    sleep_ms(100); /* and its client has heard so, or it would be told that this is unknown */
+    sleep_ms(100); /* until the client knows, or it would report an unknown outcome */
     atomic_store(&way.shut, true);
     sim_cut(HERE, SERVER, 1);
-    assert_in_range(knocks_within(&way, 3000), 20, 80); /* leases are still to be renewed */
+    assert_in_range(knocks_within(&way, 3000), 20, 80); /* leases are still being renewed */
     sleep_ms(57000);
-    assert_in_range(knocks_within(&way, 600000), 200, 430); /* each 1.5 to 3 s */
+    assert_in_range(knocks_within(&way, 600000), 200, 430); /* a try each 1.5 to 3 s */
     atomic_store(&way.shut, false);
     int64_t since = now_ms();
     give_back(hold, HF_OK);
@@ -705,7 +706,7 @@ static void stop_while_it_is_asked(void *argument) {
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     raise(SIGSTOP);
     must_be(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
-    sleep_ms(50); /* the request is sent */
+    sleep_ms(50); /* until the request is sent */
     raise(SIGSTOP);
     hf_completion done = completion_within(client, 1000);
     must_be(done.status, HF_OK);
@@ -733,7 +734,7 @@ static void end_tries(pthread_t *threads) {
     }
 }
 
-/* Some of them share a connection. */
+/* Stop the process; some threads share a connection. */
 static void stop_while_threads_ask(void *argument) {
     hf_lock *locks[TRIES];
     pthread_t threads[TRIES];
@@ -746,7 +747,7 @@ static void stop_while_threads_ask(void *argument) {
     end_tries(threads); /* all connections are open */
     raise(SIGSTOP);
     start_tries(locks, threads);
-    sleep_ms(50); /* the requests are sent */
+    sleep_ms(50); /* until the requests are sent */
     raise(SIGSTOP);
     end_tries(threads);
     must_be(hf_client_stats(client, &stats), HF_OK);
@@ -772,7 +773,8 @@ static hf_status begin_once(hf_lock *lock, hf_hold **hold_out) {
     return hf_once_begin(lock, 0, NULL, NULL, 0, hold_out);
 }
 
-/* What waits on a socket with a timeout ends with EINTR, as it may without a handler, too. */
+/* Stop the process during a call. A wait on a socket with a timeout ends with EINTR, even without a
+ * handler. */
 static hf_hold *stop_during(hf_status (*question)(hf_lock *lock, hf_hold **hold_out), hf_lock *lock,
                             hf_status expected) {
     struct sigaction action = {.sa_handler = on_signal};
@@ -800,7 +802,7 @@ static void stop_while_a_thread_asks(void *argument) {
 
 enum { LONG = 100000 };
 
-/* Leaves a result that no single read takes. */
+/* Leave a result that is longer than a single read. */
 static void leave_a_long_result(hf_lock *lock) {
     static char result[LONG];
     hf_hold *hold;
@@ -838,7 +840,7 @@ static void stop_while_it_fetches(void *argument) {
     leave_a_long_result(lock);
     raise(SIGSTOP);
     must_be(hf_once_begin_start(lock, 0, NULL, NULL, 0, 1), HF_OK);
-    sleep_ms(50); /* the request is sent */
+    sleep_ms(50); /* until the request is sent */
     raise(SIGSTOP);
     hf_completion done = completion_within(client, 1000);
     must_be(done.status, HF_EDONE);
@@ -849,8 +851,8 @@ static void stop_while_it_fetches(void *argument) {
     hf_client_close(client);
 }
 
-/* Stop a process while its server is asked, and until a command's time is over; with a signal, or
- * 0. */
+/* Stop a process during a request until the time of the command has ended; number: a signal for it,
+ * or 0. */
 static void be_late(void (*program)(void *), int number) {
     int how;
     pid_t pid = worker_start(program, NULL);
@@ -865,7 +867,7 @@ static void be_late(void (*program)(void *), int number) {
     worker_join(pid);
 }
 
-/* The answer was there in time, and only this process was late. */
+/* The answer arrived in time, and only this process was late. */
 static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void **state) {
     (void)state;
     be_late(stop_while_it_is_asked, 0);
@@ -877,7 +879,7 @@ static void test_a_thread_that_stood_still_reads_the_answer_that_is_there(void *
     be_late(stop_while_a_thread_asks, SIGUSR1);
 }
 
-/* H210: what has come by then has to be read in parts. */
+/* H210: the data that have arrived must be read in parts. */
 static void test_a_thread_that_stood_still_reads_all_of_a_long_answer(void **state) {
     (void)state;
     be_late(stop_while_a_thread_fetches, SIGUSR1);
@@ -899,9 +901,9 @@ static void stop_while_it_dials(void *argument) {
     warm_up(client);
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     raise(SIGSTOP);
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     must_be(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
-    sleep_ms(1000); /* the next connection is being opened */
+    sleep_ms(1000); /* until the next connection is being opened */
     raise(SIGSTOP);
     must_be(next_of(client).status, HF_ECONNECT);
     sleep_ms(3500);
@@ -914,7 +916,7 @@ static void stop_while_it_dials(void *argument) {
     hf_client_close(client);
 }
 
-/* H144: the time in which it stood still is not the server's. */
+/* H144: the time for which the process stood still is not the server's. */
 static void test_a_process_that_stood_still_in_a_try_does_not_rest_as_long(void **state) {
     int how;
     (void)state;
@@ -948,7 +950,7 @@ static void stop_while_it_listens(void *argument) {
     hf_client_close(client);
 }
 
-/* Nothing has asked the server meanwhile whether it is there. */
+/* The client has not asked the server meanwhile whether it works. */
 static void test_a_process_that_stood_still_keeps_its_subscription(void **state) {
     int how;
     (void)state;
@@ -965,7 +967,8 @@ static void test_a_process_that_stood_still_keeps_its_subscription(void **state)
     hf_client_close(other);
 }
 
-/* It is another one for a while: what is asked then is told so at once, and works again later. */
+/* The password is another one for a while: requests fail at once with that reason, and work again
+ * later. */
 static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(void **state) {
     (void)state;
     hf_client *client;
@@ -976,7 +979,7 @@ static void test_a_password_that_changes_ends_what_is_asked_with_the_old_one(voi
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     TELL("ACL SETUSER ann resetpass >two");
     TELL("CLIENT KILL TYPE normal");
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     int64_t began = now_ms();
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, 1), HF_OK);
     hf_completion done = completion_within(client, 5000);
@@ -1003,7 +1006,7 @@ static void test_a_password_that_was_wrong_explains_no_later_outage(void **state
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     TELL("ACL SETUSER ann resetpass >two");
     TELL("CLIENT KILL TYPE normal");
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, 1), HF_OK);
     assert_status(next_of(client).status, HF_EAUTH);
     TELL("ACL SETUSER ann resetpass >one");
@@ -1034,7 +1037,7 @@ static void all_had(waiter *waiters[], int count) {
     }
 }
 
-/* H175: its time is over while others, which have more, open both connections. */
+/* H175: the call's time ends while other calls, which have more time, open both connections. */
 static void test_a_call_in_a_later_outage_is_not_told_of_an_old_password(void **state) {
     enum { BOTH = 2 };
     hf_lock *locks[BOTH];
@@ -1048,7 +1051,7 @@ static void test_a_call_in_a_later_outage_is_not_told_of_an_old_password(void **
         locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
     TELL("ACL SETUSER ann resetpass >two");
     TELL("CLIENT KILL TYPE normal");
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_EAUTH);
     TELL("ACL SETUSER ann resetpass >one");
     start_all(waiters, locks, BOTH, 0);
@@ -1067,7 +1070,7 @@ static void test_a_call_in_a_later_outage_is_not_told_of_an_old_password(void **
     TELL("ACL DELUSER ann");
 }
 
-/* H227: its thread runs late, when another call has opened a connection. */
+/* H227: the calling thread runs late, when another call has opened a connection. */
 static void test_a_call_that_is_refused_a_connection_is_told_why(void **state) {
     hf_lock *locks[NAMES];
     waiter *waiters[NAMES];
@@ -1082,7 +1085,7 @@ static void test_a_call_that_is_refused_a_connection_is_told_why(void **state) {
         locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
     sim_way(SERVER, HERE, false);
     start_all(waiters, locks, NAMES, 0);
-    sleep_ms(100); /* two open connections, and the others wait for them */
+    sleep_ms(100); /* until two connections are open, and the others wait for them */
     sim_set.wake_ns = 200 * SIM_MS;
     sim_way(SERVER, HERE, true);
     for (; over == 0; usleep(10))
@@ -1107,7 +1110,7 @@ static void test_a_call_that_is_refused_a_connection_is_told_why(void **state) {
     TELL("ACL DELUSER ann");
 }
 
-/* H173: it answers HELLO, and refuses SELECT. */
+/* H173: the server answers HELLO, and refuses SELECT. */
 static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state) {
     hf_hold *hold;
     (void)state;
@@ -1116,7 +1119,7 @@ static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
             *another = lease_lock(client, "l", 60000, HF_OFF);
     TELL("CLIENT KILL TYPE normal");
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     servers_refuse(0, SIM_BUSY, NULL, -1);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_ECONNECT);
     assert_non_null(strstr(hf_error_message(), "refused SELECT: BUSY"));
@@ -1134,7 +1137,7 @@ static void test_who_logs_in_during_a_long_script_waits_for_its_end(void **state
     hf_client_close(client);
 }
 
-/* H174: an idle client leaves a server alone that is away. */
+/* H174: an idle client does not ask a server that is away. */
 static void test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever(void **state) {
     static door way;
     (void)state;
@@ -1148,7 +1151,7 @@ static void test_a_subscription_that_nothing_waits_for_is_not_tried_for_ever(voi
     waiter_join(w, HF_ETIMEOUT);
     atomic_store(&way.shut, true);
     sim_cut(HERE, SERVER, 1);
-    assert_in_range(knocks_within(&way, 50000), 15, 100); /* another may wait soon */
+    assert_in_range(knocks_within(&way, 50000), 15, 100); /* an acquire may wait again soon */
     sleep_ms(20000);
     assert_int_equal(knocks_within(&way, 300000), 0);
     atomic_store(&way.shut, false);

@@ -1,6 +1,6 @@
-/* A day of a fleet in virtual time: clients that hold, take turns, come and go, through restarts of
- * the server and cut connections. At the end of each hour nothing has grown, here or at the server.
- */
+/* A day of a fleet in virtual time: clients hold locks, take turns, are replaced, and meet restarts
+ * of the server and cut connections. At the end of each hour nothing has grown, here or at the
+ * server. */
 #include "scenario.h"
 
 enum { CLIENTS = 30, STAY = 10, HOURS = 24, ROUNDS = 20, LEASE = 60000 };
@@ -43,7 +43,7 @@ static void deploy(void) {
     }
 }
 
-/* Let all want a lock that has a name of its own, and some give up. */
+/* Let all clients ask for a lock with a new name; some give up. */
 static void take_turns(int hour, int round) {
     hf_lock *locks[CLIENTS];
     int left = 0;
@@ -82,7 +82,7 @@ static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
     (void)state;
     alarm(100000);
     for (int i = 0; i < 4096; i++)
-        text("%d", i); /* these helpers keep as many */
+        text("%d", i); /* these helpers keep as many texts */
     for (int i = 0; i < 256; i++)
         NUMBER("DBSIZE");
     for (int i = 0; i < CLIENTS; i++)
@@ -96,13 +96,13 @@ static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
         have_trouble(hour);
         for (int i = 0; i < CLIENTS; i++)
             assert_int_equal(hf_hold_state(members[i].hold), HF_STATE_HELD);
-        sleep_ms(1490000); /* connections that are idle are closed, and fences are forgotten */
+        sleep_ms(1490000); /* idle connections are closed, and fences are forgotten */
         size_t now[] = {sim_allocated(sim_self()), sim_descriptors(sim_self()),
                         sim_threads(sim_self()), (size_t)NUMBER("DBSIZE")};
         print_message("hour %d: %zu allocations, %zu descriptors, %zu threads, %zu keys\n", hour,
                       now[0], now[1], now[2], now[3]);
         for (size_t i = 0; i < COUNT(now); i++)
-            if (hour < 3) /* one with each kind of trouble */
+            if (hour < 3) /* an hour with each kind of trouble */
                 most[i] = now[i] > most[i] ? now[i] : most[i];
             else
                 assert_in_range(now[i], 1, most[i]);
@@ -111,7 +111,7 @@ static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
         leave(i);
 }
 
-/* All hold and wait again soon after the server is back, over two connections each. */
+/* All clients hold and wait again soon after the server is back, over two connections each. */
 static void test_a_restart_with_all_holding_and_waiting_loses_nothing(void **state) {
     hf_lock *locks[CLIENTS];
     (void)state;
@@ -123,7 +123,7 @@ static void test_a_restart_with_all_holding_and_waiting_loses_nothing(void **sta
     sleep_ms(5000);
     int64_t before = connects();
     servers_restart(0, true, 4 * SIM_S);
-    sleep_ms(4500); /* the last pause is a quarter of a second at most */
+    sleep_ms(4500); /* the last pause is at most 0.25 s */
     assert_int_equal(redisReconnect(raw()), REDIS_OK);
     assert_int_equal(ask("PUBSUB CHANNELS")->elements, CLIENTS);
     sleep_ms(1000);

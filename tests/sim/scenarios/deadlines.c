@@ -1,10 +1,10 @@
-/* Each call ends in its time, says why, and asks no more often than it should. */
+/* Each call ends in its time, reports why, and sends no more requests than it should. */
 #include "scenario.h"
 
 static int set_up(void **state) { return begin_scenario(state); }
 static int tear_down(void **state) { return end_scenario(state); }
 
-/* A server that takes its time for the log-in, and answers nothing after it. */
+/* Answer the log-in late, and nothing after it. */
 static void greet_late(int fd) {
     static const char greeting[] =
         "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
@@ -32,7 +32,7 @@ static void test_an_open_takes_the_time_to_connect_once(void **state) {
     fake_stop(&server);
 }
 
-/* G5: each part of it is taken in time. */
+/* G5: each part of the request arrives in time. */
 static void test_a_large_request_on_a_slow_way_ends_in_its_time(void **state) {
     enum { SIZE = 1024 * 1024 };
     (void)state;
@@ -68,7 +68,7 @@ static void *acquire_several(void *argument) {
     return NULL;
 }
 
-/* G8: the first is over when the last is there. */
+/* G8: the first lease has ended when the last lock is acquired. */
 static void test_leases_shorter_than_the_ways_cost_few_requests(void **state) {
     static const char *const names[] = {"a", "b", "c"};
     several all = {.status = -1};
@@ -97,8 +97,8 @@ static void test_leases_shorter_than_the_ways_cost_few_requests(void **state) {
     proxy_stop(way);
 }
 
-/* Seed 113453: it is not counted as lost, because no caller is told. No thread of the client sees
- * it end before. */
+/* Seed 113453: the hold does not count as lost, because no caller learns of it. No thread of the
+ * client sees its end earlier. */
 static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -120,7 +120,7 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
 
 /* ---------------------------------------------------------------- Replicas */
 
-/* G9: the server falls silent when replicas are to be asked for. */
+/* G9: the server falls silent when the acquire is to ask for replicas. */
 static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -147,7 +147,8 @@ static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **
     close_both(way, client, other);
 }
 
-/* And when they are being asked for: it ends when it would, and replica_timeout later. */
+/* The server falls silent while the acquire asks for replicas: it ends when it would, and
+ * replica_timeout later. */
 static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -166,8 +167,8 @@ static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(v
     close_both(way, client, other);
 }
 
-/* More than are confirmed at once: replicas that do not answer, or a server that falls silent while
- * they are asked for, cost each of them its own time, and not that of all before it. */
+/* Start more acquires than are confirmed at once: if replicas do not answer, or the server falls
+ * silent, each acquire takes its own time, not the time of all before it. */
 static void all_end_in_time(bool silent, int64_t within_ms) {
     enum { MANY = 100 };
     hf_lock *locks[MANY];
@@ -210,7 +211,7 @@ static void test_acquires_in_line_for_a_silent_server_end_in_their_time(void **s
     all_end_in_time(true, 2800);
 }
 
-/* G9: and it says what it was, as of a lock that was broken. */
+/* G9: the loss is reported with its reason, as for a lock that was broken. */
 static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -233,7 +234,7 @@ static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_tha
             sleep_ms(400);
         atomic_store(&way->holds_request, false);
         hf_completion done = next_of(client);
-        assert_int_equal(done.kind, HF_KIND_ACQUIRE); /* and no loss of what was never had */
+        assert_int_equal(done.kind, HF_KIND_ACQUIRE); /* and no loss of a hold it never had */
         assert_status(done.status, HF_ELOST);         /* H141 */
         assert_int_equal(done.error.cause, broken ? HF_CAUSE_GONE : HF_CAUSE_EXPIRED);
         assert_non_null(strstr(done.error.message, broken ? "the server no longer knows it"
@@ -265,7 +266,7 @@ static void test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_i
     proxy_stop(way);
 }
 
-/* The server does not know the script, and there is no time to send it. */
+/* The server does not know the script, and no time is left to send its text. */
 static void test_a_request_without_time_to_send_its_script_says_so(void **state) {
     hf_hold *hold;
     (void)state;
@@ -288,7 +289,7 @@ static void test_a_request_without_time_to_send_its_script_says_so(void **state)
     proxy_stop(way);
 }
 
-/* Their renewals go apart, and cost little more. */
+/* Their renewals spread, and cost little more. */
 static void test_clients_that_began_together_do_not_renew_together(void **state) {
     enum { CLIENTS = 16, LEASE = 9000, ROUNDS = 15, SLICE = 100 };
     hf_client *clients[CLIENTS];
@@ -321,8 +322,8 @@ static void test_clients_that_began_together_do_not_renew_together(void **state)
     }
 }
 
-/* The thread of its client is busy with another lock, and takes no wake for the time of the next
- * try: then the tries would use up the refusals. */
+/* The client's thread is busy with another lock, and is not woken for the time of the next try:
+ * otherwise the tries would use up the refusals. */
 static void test_a_renewal_that_is_refused_is_asked_for_after_an_eighth(void **state) {
     enum { LEASE = 24000, EIGHTH = LEASE / 3 / 8, TRIES = 1000 };
     (void)state;
@@ -345,7 +346,7 @@ static void test_a_renewal_that_is_refused_is_asked_for_after_an_eighth(void **s
     hf_client_close(client);
 }
 
-/* Between the start of a call and its first try. */
+/* The process stands still between the start of a call and its first try. */
 static void test_a_call_that_stood_still_does_not_tell_what_failed_before(void **state) {
     enum { ROUNDS = 300 };
     (void)state;
@@ -368,8 +369,8 @@ static void test_a_call_that_stood_still_does_not_tell_what_failed_before(void *
     hf_client_close(client);
 }
 
-/* The client's thread stands still from its start for longer than its time: no server has said that
- * others have the lock, which is free. */
+/* The client's thread stands still for longer than the acquire's time: no server has reported that
+ * others hold the lock, which is free. */
 static void test_an_acquire_that_was_not_sent_in_its_time_is_not_told_as_held(void **state) {
     (void)state;
     hf_client *client = open_client();

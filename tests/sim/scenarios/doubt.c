@@ -1,13 +1,14 @@
-/* A request without an answer may be carried out late: whatever it does then is undone, and
- * nothing counts on that it does not come. */
+/* A request without an answer may be carried out late: all that it does then is undone, and nothing
+ * relies on its absence. */
 #include "both.h"
 
 static int set_up(void **state) { return begin_both(state, 500); }
 static int tear_down(void **state) { return end_both(state); }
 
-/* -------------------------------------------------------- Given up while sent */
+/* ------------------------------------------- Requests that are given up */
 
-/* F1: it is given up after the time to connect, its connection after the time for an answer. */
+/* F1: the replacement is given up after the time to connect, its connection after the time for an
+ * answer. */
 static void test_a_replacement_that_was_given_up_may_still_shorten_the_hold(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
@@ -40,7 +41,7 @@ static void test_what_a_replacement_that_was_given_up_may_shorten_is_not_kept(vo
     hf_lock_close(lock);
 }
 
-/* The same past the proxy: what was sent comes when the way is open again. */
+/* Start an acquire past the proxy while the way is shut; the request arrives when the way opens. */
 static void start_in_vain(const char *key, int64_t lease_ms, int64_t timeout_ms,
                           hf_status expected) {
     hf_client *far = open_with(tcp_url(), 500, 2000);
@@ -72,12 +73,13 @@ static void test_a_started_acquire_that_was_given_up_is_undone(void **state) {
     start_in_vain("k", 60000, HF_FOREVER, HF_EUNKNOWN);
 }
 
-/* Seed 5000160: its grant comes while it is released, and its release is refused. */
+/* Seed 5000160: the grant arrives while the acquire is being released, and the release is refused.
+ */
 static void test_a_cancelled_acquire_that_was_granted_is_undone(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
     warm_up(client);
-    give_back(held(lock), HF_OK); /* the server knows this script too now */
+    give_back(held(lock), HF_OK); /* the server knows this script now */
     proxy_next(way, HOLD_REPLY, hf_script_acquire.sha1);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
     assert_soon(atomic_load(&way->mishaps) == 1);
@@ -110,7 +112,7 @@ static void test_a_started_acquire_that_was_given_up_leaves_no_place(void **stat
     hf_client_close(far);
 }
 
-/* It is asked by the number that is stored, under another id: the first answer was lost. */
+/* The first answer was lost; the try is sent again with the stored number, under another id. */
 static void test_a_try_in_doubt_that_learns_of_a_limit_is_answered(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .mode = HF_SHARED, .lease_ms = 60000};
@@ -126,7 +128,7 @@ static void test_a_try_in_doubt_that_learns_of_a_limit_is_answered(void **state)
     hf_lock_close(lock);
 }
 
-/* It is still held, and nobody else could release it. */
+/* The lock is still held, and no other caller could release it. */
 static void test_a_release_in_doubt_that_keeps_the_lock_can_be_made_again(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 10000, HF_ON);
@@ -144,7 +146,7 @@ static void test_a_release_in_doubt_that_keeps_the_lock_can_be_made_again(void *
     TELL("DEL k");
 }
 
-/* F14: for longer than its lease the server refuses to undo it, and the kernel sends for minutes.
+/* F14: for longer than the lease the server refuses the undo, and the kernel resends for minutes.
  */
 static void test_a_copy_that_comes_minutes_later_is_undone(void **state) {
     (void)state;
@@ -184,7 +186,7 @@ static void test_what_cannot_be_undone_without_memory_is_undone_later(void **sta
     hf_client_close(far);
 }
 
-/* ------------------------------------------------------------ Busy all the same */
+/* ------------------------------------------------- Lock held by others */
 
 /* F4: the first copy of the request is late, the second is answered. */
 static hf_hold *hold_by_other(hf_lock **theirs) {
@@ -235,7 +237,8 @@ static void test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come(void *
     hf_lock_close(lock);
 }
 
-/* Its first try has no answer, the second is busy, and its time is up before it can subscribe. */
+/* The first try has no answer, the second finds the lock held, and the time ends before the client
+ * can subscribe. */
 static void test_a_timeout_without_a_place_is_undone_if_a_copy_may_come(void **state) {
     (void)state;
     hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -249,7 +252,7 @@ static void test_a_timeout_without_a_place_is_undone_if_a_copy_may_come(void **s
     hf_lock_close(lock);
 }
 
-/* It ends by itself only if the shorter lease was carried out. */
+/* The hold ends by itself only if the server carried out the shorter lease. */
 static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -264,7 +267,7 @@ static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void 
     hf_lock_close(lock);
 }
 
-/* Seed 7809406: the same for a hold whose time is over here, and that its caller closes. */
+/* Seed 7809406: the same for a hold that has ended here, and that its caller closes. */
 static void test_a_closed_hold_ends_although_its_replacement_was_not_carried_out(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(other, "k", HF_NEVER, HF_OFF);
@@ -280,8 +283,8 @@ static void test_a_closed_hold_ends_although_its_replacement_was_not_carried_out
     hf_lock_close(lock);
 }
 
-/* It waits for a lock without an end, asks once more after a new subscription, which comes late,
- * and is granted the lock. */
+/* Wait for a lock without an end, ask again after a new subscription (that copy is late), and get
+ * the lock. */
 static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock *lock) {
     hf_hold *hold = hold_by_other(theirs);
     waiter *w = waiter_start(lock, 20000);
@@ -307,7 +310,7 @@ static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void *
     hf_lock_close(theirs);
 }
 
-/* Seed 7807213: the copy is there before its end, and finds room beside what is kept. */
+/* Seed 7807213: the copy arrives before the kept hold ends, and finds room beside it. */
 static void test_what_a_copy_begins_beside_what_is_kept_is_undone(void **state) {
     (void)state;
     hf_lock *theirs, *lock = open_lock(client, "k", NULL,
@@ -326,7 +329,7 @@ static void test_what_a_copy_begins_beside_what_is_kept_is_undone(void **state) 
     hf_lock_close(theirs);
 }
 
-/* Its caller is told that it is lost. */
+/* The caller is told that the hold is lost. */
 static void test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence(void **state) {
     (void)state;
     hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -340,8 +343,8 @@ static void test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence(void
     hf_lock_close(theirs);
 }
 
-/* A finalizer closes the handle: the lease ends the hold, and the copy would begin one without an
- * end. */
+/* A finalizer closes the handle: the lease ends the hold, and the copy would begin a hold without
+ * an end. */
 static void test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
     (void)state;
     hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -356,8 +359,7 @@ static void test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acq
     hf_lock_close(theirs);
 }
 
-/* What buries the copy is on a connection that has died, which its client does not know when it is
- * closed. */
+/* The burial of the copy is on a connection that has died, unknown to its client when it closes. */
 static void test_a_close_sends_again_what_buries_a_copy(void **state) {
     (void)state;
     hf_client *leaving = open_with(url_of(way), 500, 2000);
@@ -377,15 +379,15 @@ static void test_a_close_sends_again_what_buries_a_copy(void **state) {
     hf_lock_close(theirs);
 }
 
-/* H241: there was no memory to undo it before the close. */
+/* H241: there was no memory to undo the acquire before the close. */
 static void test_a_close_buries_the_copy_of_what_is_to_be_undone(void **state) {
     (void)state;
     hf_client *leaving = open_with(url_of(way), 500, 2000);
     warm_up(leaving);
     hf_lock *lock = lease_lock(leaving, "k", HF_NEVER, HF_OFF);
-    give_back(held(lock), HF_OK); /* the server knows the script of the acquire */
+    give_back(held(lock), HF_OK); /* the server knows the acquire's script */
     proxy_next(way, LATE_REQUEST, NULL);
-    sim_server_pause(servers_at(0), true); /* it answers no other copy */
+    sim_server_pause(servers_at(0), true); /* the server answers no further copy */
     waiter *w = waiter_start(lock, 0);
     sleep_ms(200);
     sim_may_lack_memory(sim_self(), true);
@@ -403,7 +405,7 @@ static void test_a_close_buries_the_copy_of_what_is_to_be_undone(void **state) {
     hf_lock_close(lock);
 }
 
-/* The close asks for the keep once more, and for the burial, which was not sent. */
+/* The close sends the keep again, and the burial, which had not been sent. */
 static void test_a_close_buries_the_copy_of_what_it_keeps(void **state) {
     (void)state;
     hf_client *leaving = open_with(url_of(way), 500, 2000);
@@ -462,7 +464,7 @@ static void test_what_may_be_kept_is_held_and_released_but_not_extended(void **s
     hf_lock_close(lock);
 }
 
-/* Seed 132399: under a greater fence. */
+/* Seed 132399: the copy began the hold again with a greater fence. */
 static void test_what_a_copy_of_its_acquire_began_again_is_released_with_it(void **state) {
     (void)state;
     hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -491,7 +493,8 @@ static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(v
 
 /* ---------------------------------------------- What the server has forgotten */
 
-/* Its claim shows that the server has forgotten what was told late. The other hold stands. */
+/* Check that the claim of the hold whose answer was late finds that the server has forgotten it,
+ * and that the other hold stands. */
 static void assert_forgotten(hf_hold *late, hf_hold *hold) {
     assert_true(hf_hold_fence(late) > hf_hold_fence(hold));
     assert_soon(hf_hold_state(late) == HF_STATE_LOST);
@@ -500,8 +503,8 @@ static void assert_forgotten(hf_hold *late, hf_hold *hold) {
     hf_hold_close(late);
 }
 
-/* The answer to the first was on its way when the server lost its memory, and has a fence that was
- * ahead of its clock. */
+/* The answer to the first acquire was on its way when the server lost its data; its fence was ahead
+ * of the server's clock. */
 static void test_an_answer_that_is_older_than_another_hold_does_not_end_that(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -538,7 +541,7 @@ static void *adopt(void *argument) {
     return NULL;
 }
 
-/* A hold of theirs is handed over. */
+/* Hand over a hold of the other client. */
 static void hand_over(adopting *mine, hf_lock *others) {
     hf_hold *handed = held(others);
     assert_status(hf_hold_renew(handed), HF_OK); /* the server knows the script now */
@@ -546,7 +549,7 @@ static void hand_over(adopting *mine, hf_lock *others) {
     hf_hold_close(handed);
 }
 
-/* And adopted, and the answer stays on the way. */
+/* Adopt the hold, and keep the answer on its way. */
 static void begin_adopting(adopting *mine, hf_lock *others) {
     hand_over(mine, others);
     proxy_next(way, HOLD_REPLY, hf_script_renew.sha1);
@@ -554,7 +557,7 @@ static void begin_adopting(adopting *mine, hf_lock *others) {
     assert_soon(NUMBER("PTTL k") > 5000);
 }
 
-/* The answer comes, and ends no other hold. */
+/* Let the answer arrive: it ends no other hold. */
 static void end_adopting(adopting *mine, hf_hold *hold) {
     atomic_store(&way->holds_reply, false);
     pthread_join(mine->thread, NULL);
@@ -576,7 +579,7 @@ static void test_what_an_older_answer_lets_adopt_does_not_end_another_hold(void 
     hf_lock_close(lock);
 }
 
-/* What the server has of the hold of k, to have it again. */
+/* What the server stores for the hold of k, to restore it later. */
 typedef struct kept_hold {
     char field[60], owner[100];
 } kept_hold;
@@ -595,7 +598,7 @@ static void bring_back(const kept_hold *kept) {
     TELL("PEXPIRE k 30000");
 }
 
-/* The server has lost it, granted the lock to this client, and forgotten that. */
+/* The server has lost the hold, granted the lock to this client, and forgotten that grant. */
 static void test_a_hold_with_a_fence_below_one_that_was_seen_is_not_adopted(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -631,8 +634,8 @@ static void answer_late_beside_a_hold_of(int64_t lease_ms, hf_status (*shown)(hf
     hf_lock_close(lock);
 }
 
-/* The server has lost a hold, and then its memory since: it has the first hold again, which a
- * renewal makes last for longer, or which that or a look shows alone. */
+/* The server lost a hold and granted later ones, and then has the first hold again: a renewal
+ * extends it, or a renewal or a check only finds it. */
 static void test_an_older_answer_ends_no_hold_that_was_renewed_since(void **state) {
     (void)state;
     answer_late_beside_a_hold_of(60000, hf_hold_renew);
@@ -640,8 +643,8 @@ static void test_an_older_answer_ends_no_hold_that_was_renewed_since(void **stat
     answer_late_beside_a_hold_of(HF_NEVER, hf_hold_check);
 }
 
-/* Its thread and that of the hold that was lost have the lock for a round trip, not until the claim
- * is due. */
+/* The threads of the new hold and of the lost hold both count on the lock for a round trip only,
+ * not until the claim is due. */
 static void test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -663,8 +666,8 @@ static void test_a_grant_by_message_asks_at_once_if_another_hold_is_lost_by_it(v
     hf_lock_close(lock);
 }
 
-/* A waiter without an end asks after a new subscription, its question is held up, and its time
- * passes; then the server forgets the hold, and that this id is dead. */
+/* Let a waiter without an end ask again after a new subscription; its request is held up, and its
+ * time ends. Then the server forgets the hold, and that this id is dead. */
 static void wait_until_forgotten(hf_lock **theirs, hf_lock **lock) {
     *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
     hf_hold *hold = hold_by_other(theirs);
@@ -700,7 +703,7 @@ static void test_a_question_whose_waiter_is_gone_is_not_sent_again(void **state)
     hf_lock_close(theirs);
 }
 
-/* ACL: what is missing is asked for, and the refusal counts once. */
+/* ACL: the client asks which permission is missing, and the refusal counts once. */
 static void test_a_replacement_that_is_refused_is_answered_once(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
@@ -723,7 +726,7 @@ static void test_a_replacement_that_is_refused_is_answered_once(void **state) {
     hf_lock_close(lock);
 }
 
-/* The first is granted, and its claim is under way: it has no place any more. */
+/* The first lock is granted, and its claim is under way: it no longer has a place in the queue. */
 static void test_of_several_a_cancel_counts_while_one_is_confirmed(void **state) {
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 60000, HF_OFF),
@@ -742,7 +745,7 @@ static void test_of_several_a_cancel_counts_while_one_is_confirmed(void **state)
     proxy_next(way, HOLD_REQUEST, hf_script_release.sha1);
     atomic_store(&way->holds_request, false);
     assert_soon(atomic_load(&way->mishaps) == 2);
-    assert_status(hf_op_cancel(client, 2), HF_OK); /* it is given back first */
+    assert_status(hf_op_cancel(client, 2), HF_OK); /* the hold is given back first */
     atomic_store(&way->holds_request, false);
     for (int i = 0; i < 2; i++)
         assert_status(next_of(client).status, HF_ECANCELED);
@@ -788,7 +791,7 @@ static void test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hol
         hf_lock_close(locks[i]);
 }
 
-/* Each can only shorten, so that what counts is the lease that they replaced: H54. */
+/* H54: each replacement can only shorten the lease, so the lease that they replace counts. */
 static void test_leases_whose_replacements_cross_are_renewed_in_time(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "cross", 1000, HF_ON);
@@ -803,7 +806,7 @@ static void test_leases_whose_replacements_cross_are_renewed_in_time(void **stat
     hf_lock_close(lock);
 }
 
-/* Of a replacement that comes to nothing the hold has the lease: it is renewed for that, in time.
+/* After a replacement that fails, the hold has the new lease, and is renewed for that one in time.
  */
 static void test_a_lease_whose_replacement_is_refused_is_renewed_in_time(void **state) {
     (void)state;

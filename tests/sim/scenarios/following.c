@@ -1,5 +1,5 @@
-/* A client behind sentinels: it follows the master, and none that was one before; and it is told
- * what the new one does not know. */
+/* A client behind sentinels follows the master and no former one, and reports holds that the new
+ * master does not know. */
 #include "scenario.h"
 
 deployment sim_deployment = SENTINELS;
@@ -36,7 +36,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The master has no time to tell its replicas of what comes now. */
+/* Give the master no time to replicate what follows. */
 static void hide_from_replicas(void) {
     for (int i = 0; i < servers_count(); i++)
         if (!servers_is_master(i))
@@ -65,7 +65,8 @@ static void test_a_planned_failover_loses_no_hold(void **state) {
     hf_lock_close(lock);
 }
 
-/* Once, by its address; and no trouble, because it has what is renewed. */
+/* A failover is reported once, with the address; it is no trouble, because the new master has the
+ * renewed holds. */
 static void test_a_failover_is_told(void **state) {
     (void)state;
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
@@ -102,7 +103,7 @@ static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **sta
     hf_lock_close(lock);
 }
 
-/* Its client opens a connection to the former master, which does not answer. */
+/* The client is opening a connection to the former master, which does not answer. */
 static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void **state) {
     int before = master();
     (void)state;
@@ -110,7 +111,7 @@ static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void 
     hf_lock *lock = lease_lock(patient, "h", 60000, HF_ON);
     assert_true(hf_client_fd(patient) >= 0);
     hf_hold *hold = held(lock);
-    sleep_ms(1000); /* the replicas have it, too */
+    sleep_ms(1000); /* until the replicas have it, too */
     set_way(HERE, servers_host(before), false);
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
     sleep_ms(3000);
@@ -123,7 +124,7 @@ static void test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master(void 
     hf_client_close(patient);
 }
 
-/* H213: nor does a dial for its subscription. */
+/* H213: a dial for the subscription does not keep the client, either. */
 static void test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_master(void **state) {
     int before = master();
     int64_t subscribed[3] = {0};
@@ -133,10 +134,10 @@ static void test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_mast
             *theirs = lease_lock(client, "q", 60000, HF_ON);
     hf_hold *hold = held(theirs);
     waiter *w = waiter_start(lock, 120000);
-    sleep_ms(2000); /* the replicas have it, too */
+    sleep_ms(2000); /* until the replicas have it, too */
     sim_way(HERE, servers_host(before), false);
     servers_command(before, "CLIENT KILL TYPE pubsub");
-    sleep_ms(1000); /* another one is being opened */
+    sleep_ms(1000); /* until another connection is being opened */
     sim_way(servers_host(before), HERE, false);
     for (int i = 0; i < servers_count(); i++)
         subscribed[i] = sim_redis_calls(servers_redis(i), "subscribe");
@@ -154,13 +155,13 @@ static void test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_mast
     hf_client_close(patient);
 }
 
-/* It has been carried out, and its answer comes when another one is the master. */
+/* The former master has carried out the request, and answers when there is a new master. */
 static void test_what_a_predecessor_answers_does_not_count(void **state) {
     int before = master();
     (void)state;
     hf_lock *lock = lease_lock(client, "f", 60000, HF_OFF);
     give_back(held(lock), HF_OK);
-    sleep_ms(1000); /* the replicas have it, too */
+    sleep_ms(1000); /* until the replicas have it, too */
     hide_from_replicas();
     sim_way(servers_host(before), HERE, false);
     waiter *w = waiter_start(lock, 0);
@@ -181,7 +182,7 @@ static void hide_sentinel(int which) {
     sim_cut(HERE, SENTINEL_HOSTS + which, 1);
 }
 
-/* F2: of three sentinels one has not heard of the failover, and is the one that is left. */
+/* F2: one of three sentinels does not know of the failover, and is the only one left. */
 static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     int before = master();
     hf_hold *hold;
@@ -191,7 +192,7 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     sleep_ms(12000);
     assert_int_not_equal(master(), before);
     give_back(held(lock), HF_OK);
-    sleep_ms(1000); /* the replica has it, too */
+    sleep_ms(1000); /* until the replica has it, too */
     sim_way(servers_host(master()), servers_host(before), false);
     sim_redis_promote(servers_redis(before));
     sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(before)), 6379, 1);
@@ -211,7 +212,7 @@ static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
     hf_lock_close(lock);
 }
 
-/* For the master's address. */
+/* Return how often sentinels were asked for the master's address. */
 static int64_t questions(void) {
     int64_t sum = 0;
     for (int i = 0; i < 3; i++)
@@ -219,7 +220,8 @@ static int64_t questions(void) {
     return sum;
 }
 
-/* H177: it learns of the failover between its answers, because the questions come in pieces. */
+/* H177: the sentinel learns of the failover between its answers, because the questions arrive in
+ * pieces. */
 static void test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one(void **state) {
     int before = master();
     (void)state;
@@ -250,7 +252,7 @@ static void test_a_sentinel_that_learns_of_the_new_master_leads_to_no_former_one
     relay_stop(way);
 }
 
-/* H226: two round trips fit in the share of a sentinel, and three do not. */
+/* H226: a sentinel's share of the time is enough for two round trips, and not for three. */
 static void test_a_client_that_is_far_from_its_sentinels_reaches_the_master(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++)
@@ -260,7 +262,7 @@ static void test_a_client_that_is_far_from_its_sentinels_reaches_the_master(void
         sim_distance(HERE, SENTINEL_HOSTS + i, 0);
 }
 
-/* Through no connection. */
+/* Send a sentinel commands without a connection. */
 static void tell_sentinel(const char *lines) {
     sim_peer *once = sim_redis_accept(servers_sentinel(0), NULL);
     sim_redis_feed(once, lines, strlen(lines));
@@ -296,14 +298,14 @@ static void test_a_sentinel_may_refuse_to_tell_the_epoch_alone(void **state) {
     tell_sentinel("ACL SETUSER default +@all\r\n");
 }
 
-/* H176: the sentinel that is watched is cut off with the old master, whose host is gone: the others
- * are asked. */
+/* H176: the sentinel that the client watches is cut off with the old master, whose host is gone:
+ * the client asks the others. */
 static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_others(void **state) {
     int before = master(), after = before == 0 ? 1 : 0, watched = 0;
     (void)state;
     hf_lock *lock = lease_lock(client, "o", 60000, HF_OFF);
     give_back(held(lock), HF_OK);
-    sleep_ms(100); /* the replica has heard of it */
+    sleep_ms(100); /* until the replica has it */
     while (sim_redis_subscribers(servers_sentinel(watched), (sim_bytes){"+switch-master", 14}) == 0)
         watched = (watched + 1) % 3, sleep_ms(10);
     sim_way(servers_host(before), servers_host(after), false);
@@ -315,24 +317,24 @@ static void test_a_sentinel_that_names_a_host_that_hangs_leaves_time_for_the_oth
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 15000, &hold), HF_OK);
     assert_true(is_at(after, "o"));
-    /* H229: while the only connection to the new master is in use. */
+    /* H229: the only connection to the new master is in use. */
     hf_client_fd(client);
     sim_distance(HERE, servers_host(after), 50 * SIM_MS);
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
     sleep_ms(10);
     int64_t since = now_ms();
     give_back(hold, HF_OK);
-    assert_in_range(now_ms() - since, 0, 700); /* and no second for the old master */
+    assert_in_range(now_ms() - since, 0, 700); /* without a second for the old master */
     sim_distance(HERE, servers_host(after), 0);
     hf_lock_close(lock);
-    for (int i = 0; i < 10; i++) { /* each begins with any of them */
+    for (int i = 0; i < 10; i++) { /* each time the client begins with any sentinel */
         hf_client *another = open_with(servers_url(SENTINELS), 2000, 2000);
         hf_client_close(another);
     }
     set_way(HERE, servers_host(before), true);
 }
 
-/* F16: the name of the server is another server's for one connection. */
+/* F16: the server's name leads to another server for one connection. */
 static void test_a_subscription_at_another_server_is_found_out(void **state) {
     int now = master(), another = now == 0 ? 1 : 0;
     (void)state;
@@ -350,7 +352,7 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
     sleep_ms(5500);
     int64_t asked = sim_redis_calls(servers_redis(now), "evalsha");
     assert_soon(sim_redis_calls(servers_redis(now), "evalsha") > asked);
-    sleep_ms(200); /* it asks again in 3 s */
+    sleep_ms(200); /* the client asks again in 3 s */
     int64_t since = now_ms();
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
@@ -362,7 +364,7 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
     relay_stop(way);
 }
 
-/* H146: its name leads to another server, which the keeper's own dial is the first to find. */
+/* H146: the server's name leads to another server, which the keeper's own dial finds first. */
 static void test_the_connection_that_finds_another_server_is_used(void **state) {
     int before = master(), after = before == 0 ? 1 : 0;
     hf_stats stats = {.size = sizeof stats};
@@ -377,11 +379,11 @@ static void test_the_connection_that_finds_another_server_is_used(void **state) 
     assert_status(next_of(named).status, HF_OK);
     sim_move_name(servers_host(before), servers_host(after));
     sim_cut(HERE, servers_host(before), 1);
-    sleep_ms(1000); /* what was idle for that time is looked at before something is sent */
+    sleep_ms(1000); /* a connection that was idle for this time is checked before it is used */
     assert_status(hf_client_stats(named, &stats), HF_OK);
     int64_t opened = stats.connections;
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
-    assert_status(next_of(named).status, HF_ELOST); /* that one does not know the hold */
+    assert_status(next_of(named).status, HF_ELOST); /* this server does not know the hold */
     assert_status(hf_client_stats(named, &stats), HF_OK);
     assert_int_equal(stats.connections, opened + 1);
     sim_move_name(servers_host(before), 0);
@@ -390,7 +392,7 @@ static void test_the_connection_that_finds_another_server_is_used(void **state) 
     hf_client_close(named);
 }
 
-/* Each connection that is tried again would ask them all, three of them some forty times. */
+/* Each new try of a connection would ask all sentinels, three of them some forty times. */
 static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "g", 10000, HF_ON);
@@ -409,13 +411,13 @@ static void test_sentinels_are_not_stormed_while_the_master_is_away(void **state
     hf_lock_close(lock);
 }
 
-/* H178: each try is a log-in, and the fleet tries while the server is full, say. */
+/* H178: each try is a log-in, and a fleet tries, for example while the server is full. */
 static void test_a_new_master_that_lets_no_client_in_is_tried_ever_less_often(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "p", 10000, HF_ON);
     servers_fail_over(false);
     sim_redis *full = servers_redis(master());
-    servers_refuse(master(), SIM_BUSY, NULL, -1); /* ROLE, too */
+    servers_refuse(master(), SIM_BUSY, NULL, -1); /* also refuses ROLE */
     sleep_ms(6000);
     int64_t before = sim_redis_calls(full, "hello"), asked = questions();
     sleep_ms(10000);
@@ -441,11 +443,11 @@ static void test_a_second_new_master_is_tried_as_often_as_the_first(void **state
     fake_start(&first, hang_up);
     fake_start(&second, hang_up);
     all_name(&first, 200);
-    sleep_ms(6000); /* it is tried once a second by now */
+    sleep_ms(6000); /* it is now tried once a second */
     int before = atomic_load(&first.accepted);
     assert_in_range(before, 7, 10);
     all_name(&second, 300);
-    sleep_ms(550); /* 100, 200 and 400 ms after each other */
+    sleep_ms(550); /* 100, 200 and 400 ms apart */
     assert_int_equal(atomic_load(&second.accepted), 3);
     fake_stop(&first);
     fake_stop(&second);
@@ -453,7 +455,7 @@ static void test_a_second_new_master_is_tried_as_often_as_the_first(void **state
 
 /* ---------------------------------------------------------------- Replicas */
 
-/* The claim that waits for the replicas learns that the lock has several holds. */
+/* The claim that waits for the replicas finds that the lock has several holds. */
 static void test_a_hold_that_nests_in_another_clients_has_its_replicas(void **state) {
     (void)state;
     hf_client *other = open_with(servers_url(SENTINELS), 2000, 2000);
@@ -474,8 +476,8 @@ static void test_a_hold_that_nests_in_another_clients_has_its_replicas(void **st
     hf_client_close(other);
 }
 
-/* More than are confirmed at once, on slow ways: the last ones come to their turn late, and their
- * replicas have them. */
+/* More acquires than are confirmed at once, on slow networks: the turn of the last ones arrives
+ * late, and their replicas have the holds. */
 static void test_acquires_in_line_for_slow_replicas_are_not_refused(void **state) {
     enum { MANY = 100 };
     hf_lock *locks[MANY];
@@ -521,14 +523,14 @@ static void *store_limit(void *lock) {
     return NULL;
 }
 
-/* The answer is lost, and the next copy finds that the limit is stored. */
+/* The answer is lost, and the next copy finds the limit stored. */
 static void test_a_limit_that_is_asked_for_again_waits_for_its_replicas(void **state) {
     pthread_t thread;
     int host = servers_host(master());
     (void)state;
     hf_client *brief = open_with(servers_url(SENTINELS), 5000, 500);
     hf_lock *before = pool_with_a_replica(brief, "l"), *lock = pool_with_a_replica(brief, "m");
-    assert_status(hf_lock_limit(before, 5, 0, NULL, NULL), HF_OK); /* the script is known */
+    assert_status(hf_lock_limit(before, 5, 0, NULL, NULL), HF_OK); /* the server knows the script */
     hide_from_replicas();
     sim_way(host, HERE, false);
     assert_int_equal(pthread_create(&thread, NULL, store_limit, lock), 0);

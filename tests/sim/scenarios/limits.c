@@ -1,18 +1,18 @@
-/* A limit that is stored with a lock counts from the instant at which it is stored, for all that
- * ask and wait, and ends no hold. */
+/* A limit that is stored with a lock counts from the instant at which it is stored, for all
+ * acquires and waiters, and ends no hold. */
 #include "both.h"
 
 static int set_up(void **state) { return begin_both(state, 2000); }
 static int tear_down(void **state) { return end_both(state); }
 
-/* permits: 0, it says no number. */
+/* Open the shared lock; permits 0: without a number. */
 static hf_lock *pool(hf_client *of, int64_t permits, int64_t weight) {
     return open_lock(of, "k", NULL,
                      OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED,
                              .reentrant = HF_OFF, .permits = permits, .weight = weight));
 }
 
-/* Returns what was stored before. */
+/* Store a limit; return the one before. */
 static int64_t store(hf_client *by, int64_t permits) {
     int64_t was;
     hf_lock *lock = pool(by, 0, 0);
@@ -40,7 +40,7 @@ static void assert_refused(hf_lock *lock, int64_t timeout_ms, const char *first,
     assert_told(status, hf_error_message(), first, second);
 }
 
-/* --------------------------------------------------------- While it is held */
+/* ------------------------------------------------ While the lock is held */
 
 static void test_a_limit_below_what_is_held_ends_no_hold(void **state) {
     (void)state;
@@ -53,7 +53,7 @@ static void test_a_limit_below_what_is_held_ends_no_hold(void **state) {
     assert_busy(next);
     assert_refused(theirs, 0, "has 1 permits", "gives 3");
     give_back(two, HF_OK);
-    assert_busy(next); /* the one that is left takes all */
+    assert_busy(next); /* the remaining hold takes all permits */
     give_back(one, HF_OK);
     give_back(held(next), HF_OK);
     assert_refused(mine, 0, "has 1 permits", "takes 2");
@@ -62,14 +62,14 @@ static void test_a_limit_below_what_is_held_ends_no_hold(void **state) {
     hf_lock_close(next);
 }
 
-/* ------------------------------------------------------ While others wait */
+/* ------------------------------------------------ While others wait */
 
 typedef struct crowd {
     hf_lock *holder, *heavy, *light;
-    hf_hold *hold; /* of 4 permits it has 3 */
+    hf_hold *hold; /* takes 3 of 4 permits */
 } crowd;
 
-/* A heavy waiter without a number, and a light one behind it, which would fit. */
+/* Begin a heavy waiter without a number, and behind it a light one, which would fit. */
 static crowd line_up(void) {
     store(other, 4);
     crowd c = {pool(other, 4, 3), pool(client, 0, 3), pool(client, 0, 0), NULL};
@@ -121,7 +121,8 @@ static void test_a_limit_below_a_waiters_weight_is_told_to_it_alone(void **state
     disperse(&c);
 }
 
-/* In line behind an exclusive hold, by a number that is no more when this is released. */
+/* They wait behind an exclusive hold, by a number that is no longer valid when the hold is
+ * released. */
 static void test_a_limit_that_changes_while_all_wait_lets_none_in_by_the_old_one(void **state) {
     (void)state;
     hf_lock *writer = lease_lock(other, "k", 60000, HF_OFF), *two = pool(client, 2, 0),
@@ -130,7 +131,7 @@ static void test_a_limit_that_changes_while_all_wait_lets_none_in_by_the_old_one
     hf_hold *hold = held(writer);
     assert_status(hf_lock_acquire_start(two, NULL, 0, 60000, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
-    /* The message that its number is no more is lost. */
+    /* The message that the number has changed is lost. */
     sim_way(SERVER, HERE, false);
     TELL("HSET {k}k:hf1:f l %s", "0000000003000000000000");
     sim_way(SERVER, HERE, true);
@@ -144,7 +145,7 @@ static void test_a_limit_that_changes_while_all_wait_lets_none_in_by_the_old_one
     hf_lock_close(three);
 }
 
-/* The hold has the form one, whose release does not look at F. */
+/* The hold has the form of a single hold, whose release does not read F. */
 static void test_a_limit_outlasts_a_release_that_hands_the_lock_on(void **state) {
     (void)state;
     hf_lock *writer = lease_lock(other, "k", 60000, HF_OFF),
@@ -164,7 +165,7 @@ static void test_a_limit_outlasts_a_release_that_hands_the_lock_on(void **state)
     hf_lock_close(wrong);
 }
 
-/* No message comes: its holder's permit is free, and the first asks by a number that is no more. */
+/* No message arrives: the holder's permit is free, and the first waiter asks by an old number. */
 static void test_a_limit_that_changes_unheard_is_followed_by_a_recheck(void **state) {
     (void)state;
     crowd c = line_up();
@@ -186,7 +187,7 @@ static void test_a_limit_whose_answer_is_lost_is_in_force(void **state) {
     hf_lock *wrong = pool(other, 9, 0), *right = pool(client, 2, 0);
     store(client, 0); /* the server knows the script */
     proxy_next(way, LOSE_REPLY, hf_script_limit.sha1);
-    assert_int_equal(store(client, 2), 0); /* as the first copy found it */
+    assert_int_equal(store(client, 2), 0); /* the limit that the first copy found */
     assert_int_equal(atomic_load(&way->mishaps), 1);
     assert_refused(wrong, 1000, "has 2 permits", "gives 9");
     assert_int_equal(queued("k"), 0);
@@ -207,7 +208,7 @@ static void test_a_copy_of_a_limit_stores_nothing_over_a_later_one(void **state)
     assert_int_equal(store(other, 0), 7);
 }
 
-/* While its client buries the id the server refuses all; and then the copy is delivered. */
+/* The server refuses all requests while the client buries the id; then the copy is delivered. */
 static void test_a_limit_that_was_given_up_is_not_stored_minutes_later(void **state) {
     (void)state;
     hf_lock *lock = pool(client, 0, 0);
@@ -289,10 +290,10 @@ static void test_a_limit_outlives_a_restart_and_no_empty_one(void **state) {
     hf_hold *one, *two;
     assert_status(hf_lock_acquire(right, 1000, &one), HF_OK);
     assert_status(hf_lock_acquire(learns, 1000, &two), HF_OK);
-    assert_busy(learns); /* its client has learnt the number */
+    assert_busy(learns); /* the client has learnt the number */
     give_back(one, HF_OK);
     give_back(two, HF_OK);
-    give_back(held(wrong), HF_OK); /* which is refused nothing now */
+    give_back(held(wrong), HF_OK); /* its acquire is no longer refused */
     assert_int_equal(store(client, 9), 0);
     assert_refused(right, 1000, "has 9 permits", "gives 2");
     hf_lock_close(wrong);

@@ -1,6 +1,7 @@
-/* Three and five independent masters, of which each subset fails in each way, at many moments of
- * each step of an operation. Any minority: one holder at a time, fences grow, and each call ends in
- * time. A majority: no holder, and the message says so, never that others hold the lock. */
+/* Three and five independent masters: each subset fails in each way, at many moments of each step
+ * of an operation. If a minority fails: one holder at a time, growing fences, and each call ends in
+ * time. If a majority fails: no holder, and the message says so, never that others hold the lock.
+ */
 #include "scenario.h"
 
 deployment sim_deployment = FIVE_MASTERS;
@@ -58,7 +59,7 @@ static void set_all(unsigned mask, fault kind, bool on) {
             set_fault(i, kind, on);
 }
 
-/* An event of the world: no data of a process is there. */
+/* Fail or restore masters, as an event of the world: a process's data are not available here. */
 static void strike(void *what) {
     uintptr_t number = (uintptr_t)what;
     set_all((unsigned)(number / KINDS), (fault)(number % KINDS), true);
@@ -81,7 +82,8 @@ static void let_strike(const row *r) {
            (void *)((uintptr_t)r->mask * KINDS + (uintptr_t)r->kind));
 }
 
-/* What another client hears while a client holds the lock, or no majority can be asked. */
+/* Check that another client is refused while a client holds the lock, or while no majority can be
+ * asked. */
 static void is_refused(const row *r, hf_lock *lock) {
     hf_hold *hold;
     int64_t since = now_ms();
@@ -107,13 +109,13 @@ static hf_hold *acquire(row *r, hf_lock *lock) {
     return hold;
 }
 
-/* Without a majority it ends with its lease at the latest. */
+/* Check the hold: without a majority it ends with its lease at the latest. */
 static void is_held_or_lost(const row *r, hf_hold *hold) {
     if (r->minority) {
-        /* A master of its majority may have failed before the others have joined. */
+        /* A master of its majority may have failed before the other masters joined. */
         assert_soon(hf_hold_renew(hold) == HF_OK);
         assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    } else if (r->kind != EMPTY) { /* there it may join again */
+    } else if (r->kind != EMPTY) { /* an emptied master may give its vote again */
         sleep_ms(LEASE_MS);
         assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
     }
@@ -203,7 +205,7 @@ static void hands_on(row *r) {
     end(w->hold, r);
 }
 
-/* Whoever waits takes nothing from the hold, for longer than a lease. */
+/* Check that a waiter takes nothing from the hold for longer than a lease. */
 static void is_waited_for(row *r) {
     hf_hold *hold = acquire(r, r->anns);
     assert_soon(hf_hold_votes(hold, NULL) == (size_t)r->masters);
@@ -249,7 +251,7 @@ static bool is_free(void) {
     return true;
 }
 
-/* The masters' clocks differ, so that votes have different fences: these are confirmed. */
+/* The masters' clocks differ, so that votes have different fences, which must be confirmed. */
 static void over_all(void (*step)(row *r), int masters) {
     static const int64_t moments_us[] = {0, 130, 260, 390, 520, 800, 1200};
     size_t moments = step == is_waited_for ? 1 : COUNT(moments_us);
@@ -265,7 +267,7 @@ static void over_all(void (*step)(row *r), int masters) {
             for (size_t i = 0; i < moments; i++) {
                 r.after_us = moments_us[i];
                 r.minority = !is_majority(r.mask, masters);
-                if (r.kind == STALLS && !r.minority) /* which does not fail */
+                if (r.kind == STALLS && !r.minority) /* this is no failure */
                     continue;
                 sim_trace("mask %x of %d is %s after %d us", r.mask, masters, names[r.kind],
                           (int)r.after_us);

@@ -1,4 +1,4 @@
-/* A call that is paid for: made at most once, and what came of it is not thrown away. */
+/* A call that is paid for is made at most once, and its outcome is not thrown away. */
 #include "both.h"
 
 static const hf_acquire_options MOST = {.size = sizeof MOST, .flags = HF_ACQUIRE_AT_MOST_ONCE};
@@ -24,7 +24,7 @@ static hf_hold *turn_of(hf_lock *lock) {
     return hold;
 }
 
-/* A call that began, and whose hold is over. */
+/* Begin a call whose hold ends. */
 static hf_hold *lost_call(void) {
     hf_hold *hold = turn_of(mine);
     assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
@@ -33,7 +33,7 @@ static hf_hold *lost_call(void) {
     return hold;
 }
 
-/* What another caller is told; its result. */
+/* Check what another caller is told, and the result. */
 static void assert_told(hf_lock *lock, hf_status status, const char *result) {
     hf_hold *hold;
     assert_status(hf_once_begin(lock, 0, &MOST, NULL, 0, &hold), status);
@@ -66,7 +66,7 @@ static void test_a_mark_outlives_its_hold_and_its_renewals(void **state) {
     assert_told(theirs, HF_EDONE, "paid");
 }
 
-/* One that waited learns of it when the hold of that call is over, and one that comes then. */
+/* A waiter learns the unknown outcome when the call's hold ends, and so does a later caller. */
 static void test_no_call_begins_over_one_whose_outcome_is_unknown(void **state) {
     (void)state;
     hf_hold *hold = turn_of(mine);
@@ -81,7 +81,7 @@ static void test_no_call_begins_over_one_whose_outcome_is_unknown(void **state) 
     assert_told(theirs, HF_EDONE, "paid");
 }
 
-/* Whose outcome stays unknown for 10 s, and which runs for longer. */
+/* Begin a call whose outcome stays unknown for 10 s, and which runs for longer. */
 static hf_hold *long_call(hf_lock *lock) {
     hf_hold *hold = turn_of(lock);
     assert_status(hf_once_mark(hold, 10000, "n", 1), HF_OK);
@@ -144,7 +144,7 @@ static void test_a_copy_of_a_settlement_settles_nothing_over_a_later_one(void **
     assert_told(theirs, HF_EDONE, "later");
 }
 
-/* While its client buries the id the server refuses all; and then the copy is delivered. */
+/* The server refuses all requests while the client buries the id; then the copy is delivered. */
 static void test_a_settlement_that_was_given_up_settles_nothing_minutes_later(void **state) {
     (void)state;
     hf_hold *hold = lost_call();
@@ -162,7 +162,8 @@ static void test_a_settlement_that_was_given_up_settles_nothing_minutes_later(vo
     hf_hold_close(turn_of(theirs));
 }
 
-/* The call is in progress when it is asked; its hold is over when the copy is delivered. */
+/* The call is in progress when it is to be settled; its hold has ended when the copy is delivered.
+ */
 static void test_a_copy_of_a_refused_settlement_settles_nothing(void **state) {
     (void)state;
     hf_hold *hold = turn_of(mine);
@@ -188,7 +189,7 @@ static void test_a_paid_result_is_kept_though_the_hold_was_lost(void **state) {
     assert_told(theirs, HF_EDONE, "paid");
 }
 
-/* Of the other mode, in which the next caller makes the call again. */
+/* A call of the other mode, in which the next caller makes the call again. */
 static void test_a_result_without_a_mark_needs_its_hold(void **state) {
     (void)state;
     hf_hold *hold, *next, *done;
@@ -225,7 +226,7 @@ static void test_a_call_whose_mark_has_no_answer_is_not_made(void **state) {
         assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
         atomic_store(&way->holds_request, false);
         atomic_store(&way->holds_reply, false);
-        /* It is withdrawn, and so is what comes late: the next one gets the turn. */
+        /* The mark is withdrawn, and so is a late copy: the next caller gets the turn. */
         hf_hold *next;
         for (int64_t until = now_ms() + 5000; now_ms() < until; sleep_ms(50)) {
             hf_status status = hf_once_begin(theirs, 0, &MOST, NULL, 0, &next);
@@ -256,7 +257,7 @@ static void test_a_mark_waits_once_for_a_silent_server(void **state) {
     sim_server_pause(servers_at(0), false);
     assert_true(status == HF_EUNKNOWN || status == HF_ECONNECT);
     assert_in_range(took_ms, 1900, 2500);
-    /* It is withdrawn in the background. */
+    /* The mark is withdrawn in the background. */
     assert_soon(NUMBER("EXISTS k") == 0 && NUMBER("EXISTS {k}k:hf1:r") == 0);
     give_back(turn_of(theirs), HF_OK);
     hf_hold_close(hold);
@@ -291,7 +292,7 @@ static void finish_by(hf_hold *hold, bool started, hf_status status) {
     }
 }
 
-/* Its user may do nothing for a while, or only not what keeps the result. */
+/* For a while the user may do nothing, or only lacks the permission to keep the result. */
 static void test_a_result_that_a_permission_refuses_is_kept_when_that_is_back(void **state) {
     (void)state;
     for (int how = 0; how < 4; how++) {
@@ -350,7 +351,7 @@ static void *finish_meanwhile(void *hold) {
     return NULL;
 }
 
-/* Its request gets lost on the way, and by then the client is closed, and perhaps its thread
+/* The request is lost on the way; meanwhile the client is closed, and perhaps its thread is
  * cancelled. */
 static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     (void)state;
@@ -382,7 +383,7 @@ static void test_a_result_whose_release_a_close_meets_is_kept(void **state) {
     }
 }
 
-/* H242: its client has no thread, and the answer is given up in the middle of the close. */
+/* H242: the client has no thread, and the answer is given up in the middle of the close. */
 static void test_a_result_of_a_client_without_a_thread_outlives_its_close(void **state) {
     sim_settings before = sim_set;
     (void)state;
@@ -410,7 +411,7 @@ static void test_a_result_of_a_client_without_a_thread_outlives_its_close(void *
     }
 }
 
-/* Of two threads of one client, one has it. */
+/* One of two threads of a client has the turn. */
 static void test_the_next_turn_ends_the_one_that_was_lost(void **state) {
     (void)state;
     hf_lock *long_lease = lease_lock(client, "k", 60000, HF_ON);
@@ -456,7 +457,7 @@ static void test_a_mark_that_a_close_meets_is_withdrawn(void **state) {
 
 static void *release_meanwhile(void *hold) { return (void *)(intptr_t)hf_hold_release(hold); }
 
-/* H223: the same, and another thread releases the hold; or its release is refused at first. */
+/* H223: as above, while another thread releases the hold, or its release is refused at first. */
 static void test_a_mark_that_a_release_meets_is_withdrawn(void **state) {
     (void)state;
     for (int refused = 0; refused < 2; refused++) {
@@ -492,7 +493,7 @@ static void test_a_mark_that_a_release_meets_is_withdrawn(void **state) {
     }
 }
 
-/* What was never marked is lost as any other hold. */
+/* A hold that was never marked is lost as any other hold. */
 static void test_a_release_of_what_was_not_marked_says_that_it_is_lost(void **state) {
     (void)state;
     hf_hold *hold = turn_of(mine);
@@ -503,8 +504,8 @@ static void test_a_release_of_what_was_not_marked_says_that_it_is_lost(void **st
     assert_int_equal(NUMBER("EXISTS {k}k:hf1:r"), 0);
 }
 
-/* An acquire that waits for what the call brought learns why it cannot, and takes none of its
- * client's others with it. */
+/* An acquire that waits for the outcome learns why it cannot get it, and does not affect the
+ * client's other acquires. */
 static void test_a_record_of_another_type_ends_the_wait_for_an_outcome(void **state) {
     (void)state;
     assert_true(hf_client_fd(client) >= 0);

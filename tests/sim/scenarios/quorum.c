@@ -1,5 +1,5 @@
-/* Three independent masters: a majority holds, whatever happens to one of them at each step; clocks
- * that jump, partitions, masters that come back empty, and a line that moves. */
+/* Three independent masters: a majority holds, whatever happens to one master at each step; clocks
+ * that jump, partitions, masters that restart empty, and a line that moves. */
 #include "scenario.h"
 
 deployment sim_deployment = MASTERS;
@@ -50,7 +50,7 @@ static bool is_free_everywhere(void) {
     return true;
 }
 
-/* And not by the end of a lease, which is longer. */
+/* Check that the votes are released, and do not end with a lease, which is longer. */
 static void assert_given_back(void) {
     for (int64_t until = now_ms() + 10000; !is_free_everywhere(); sleep_ms(10))
         assert_true(now_ms() < until);
@@ -66,7 +66,7 @@ static hf_hold *acquire(hf_lock *lock) {
     return hold;
 }
 
-/* It gets the lock, under a later fence than all before, and gives it back. */
+/* Check that the waiter gets the lock with a greater fence than all before, and release it. */
 static void assert_is_next(waiter *w) {
     waiter_join(w, HF_OK);
     assert_true(hf_hold_fence(w->hold) > last_fence);
@@ -85,7 +85,7 @@ static bool has_votes(const hf_hold *hold, size_t votes) {
 
 typedef enum { CUT, DEAF, MUTE, PAUSED, FULL, REFUSES, FAULTS } fault;
 
-/* One master fails in that way, or is mended. */
+/* Let a master fail in this way, or restore it. */
 static void set_fault(int which, fault kind, bool on) {
     switch (kind) {
     case CUT:
@@ -113,7 +113,7 @@ static void set_faults(fault kind, bool on) {
         set_fault(i, kind, on);
 }
 
-/* Before the acquire; between acquire and release; while another waits. */
+/* A master fails before an acquire, between acquire and release, or while another client waits. */
 static void test_one_master_may_fail_in_each_way_at_each_step(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -150,7 +150,7 @@ static void *run_break(void *fence) {
     return (void *)(intptr_t)status;
 }
 
-/* H230: what one master still has was lost, although the release is done. */
+/* H230: the hold was lost although a master still has its vote; the release ends that vote. */
 static void test_a_release_tells_that_a_majority_had_lost_the_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -166,7 +166,7 @@ static void test_a_release_tells_that_a_majority_had_lost_the_hold(void **state)
     hf_lock_close(anns);
 }
 
-/* H234: an ordinary hold ends as no call. */
+/* H234: an ordinary hold cannot end as a call. */
 static void test_a_hold_that_is_not_finished_keeps_its_votes(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -182,7 +182,7 @@ static void test_a_hold_that_is_not_finished_keeps_its_votes(void **state) {
     hf_lock_close(bens);
 }
 
-/* H142: it breaks at all of them, and waits for a master that is late. */
+/* H142: the break ends the votes at all masters, and waits for a late one. */
 static void test_a_break_waits_for_each_master_that_has_the_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -204,8 +204,9 @@ static void test_a_break_waits_for_each_master_that_has_the_hold(void **state) {
     hf_lock_close(anns);
 }
 
-/* The first master loses the hold's vote, and lets the first in that waits there: it goes back to
- * the hold, which then bears the loss of another, and those that wait keep their order. */
+/* The first master loses the hold's vote, and grants the lock to the first waiter there: the vote
+ * returns to the hold, which then survives the loss of another vote, and the waiters keep their
+ * order. */
 static void test_who_waits_leaves_the_first_master_to_the_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -234,7 +235,7 @@ static void test_who_waits_leaves_the_first_master_to_the_hold(void **state) {
     hf_lock_close(bens);
 }
 
-/* Its clock, and that of another one back: the vote ends there, and is asked for again. */
+/* One master's clock jumps ahead, another's back: the vote ends there, and is asked for again. */
 static void test_clocks_that_jump_by_minutes_take_no_hold_away(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -256,7 +257,7 @@ static void test_clocks_that_jump_by_minutes_take_no_hold_away(void **state) {
     hf_lock_close(bens);
 }
 
-/* The whole set, one after the other and then all at once. */
+/* All masters restart, first one after the other and then all at once. */
 static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns), *other;
@@ -285,7 +286,8 @@ static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     hf_lock_close(bens);
 }
 
-/* Whoever is cut off with a minority counts no further than the majority does. */
+/* A holder that is cut off with a minority counts on its hold no longer than the majority keeps it.
+ */
 static void test_a_holder_that_is_cut_off_ends_before_another_begins(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 5000, HF_ON), *bens = lease_lock(ben, "k", 5000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -310,7 +312,7 @@ static int find_done(waiter *const *waiters, int count) {
     return -1;
 }
 
-/* Neither of the two that split the masters waits for the other for ever. */
+/* Two clients that split the masters' votes do not wait for each other for ever. */
 static void test_many_that_ask_at_once_come_one_after_the_other(void **state) {
     enum { WAITERS = 8 };
     waiter *waiters[WAITERS];
@@ -334,7 +336,7 @@ static void test_many_that_ask_at_once_come_one_after_the_other(void **state) {
     hf_lock_close(locks[1]);
 }
 
-/* The line is the queue of one master, which knows of head starts. */
+/* The line is the queue of one master, which supports head starts. */
 static void test_a_head_start_counts_in_the_line(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock *urgent = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 20000, .ahead_ms = 5000));
@@ -361,12 +363,12 @@ static bool have_lists(bool first, bool second, bool third) {
            is_at(2, "hf1:members") == third;
 }
 
-/* Its URL may be mistyped: what it wrote would shut the right clients out. */
+/* The client's URL may be mistyped: a list that it wrote would shut the right clients out. */
 static void test_a_refused_client_leaves_no_list(void **state) {
     hf_client *cat;
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
-    sleep_ms(5000); /* the last log-ins of set_up() are over */
+    sleep_ms(5000); /* until the last log-ins of set_up() have ended */
     for (int i = 0; i < COUNT_OF_MASTERS; i++)
         servers_command(i, "DEL hf1:members");
     servers_command(1, "SET hf1:members another");
@@ -412,7 +414,7 @@ static hf_hold *nest(hf_lock *lock, const hf_hold *outer) {
     return inner;
 }
 
-/* They have the same votes; but each hold its own end. */
+/* The nested hold has the same votes, and each hold its own end. */
 static void test_what_nests_takes_nothing_from_the_hold_around_it(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
     hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
@@ -428,7 +430,7 @@ static void test_what_nests_takes_nothing_from_the_hold_around_it(void **state) 
     assert_true(has_votes(outer, COUNT_OF_MASTERS));
 
     inner = nest(lock, outer);
-    assert_status(hf_hold_keep(inner, 5000), HF_OK); /* which the other hold does */
+    assert_status(hf_hold_keep(inner, 5000), HF_OK); /* the outer hold does the keeping */
     hf_hold_close(inner);
     give_back(outer, HF_OK);
     assert_false(is_free_everywhere());
@@ -453,7 +455,7 @@ static void test_what_nests_is_kept_though_the_hold_around_it_is_kept_for_less(v
     hf_lock_close(lock);
 }
 
-/* What the hold around it is told to do is no less than what it does for the other. */
+/* A call on the outer hold does not reduce what it does for the nested hold. */
 static void test_what_nests_is_kept_whatever_the_hold_around_it_is_told(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
     (void)state;
@@ -464,7 +466,7 @@ static void test_what_nests_is_kept_whatever_the_hold_around_it_is_told(void **s
         if (told < 2)
             assert_status(hf_hold_keep_at_least(told == 0 ? outer : last, 100), HF_OK);
         if (told == 2)
-            hf_hold_close(outer); /* which its handle leaves */
+            hf_hold_close(outer); /* the hold stays */
         else
             give_back(told == 3 ? last : outer, HF_OK);
         if (told == 4)
@@ -480,7 +482,7 @@ static void test_what_nests_is_kept_whatever_the_hold_around_it_is_told(void **s
     hf_lock_close(lock);
 }
 
-/* By its max_hold, or because its handle is closed. */
+/* The outer hold ends by its max_hold, or because its handle is closed. */
 static void test_what_nests_is_kept_though_the_hold_around_it_ends(void **state) {
     hf_lock *lock = open_lock(
         ann, "k", "owner",
@@ -495,7 +497,7 @@ static void test_what_nests_is_kept_though_the_hold_around_it_ends(void **state)
             hf_hold_close(outer);
         sleep_ms(2500);
         for (int i = 0; i < COUNT_OF_MASTERS; i++)
-            set_fault(i, PAUSED, true); /* over the end of the max_hold */
+            set_fault(i, PAUSED, true); /* until the max_hold has ended */
         sleep_ms(600);
         for (int i = 0; i < COUNT_OF_MASTERS; i++)
             set_fault(i, PAUSED, false);
@@ -516,7 +518,8 @@ static void *take_all(void *of) {
     return NULL;
 }
 
-/* Which no caller was told of: it was acquired for another, which did not come. */
+/* The outer hold was never returned to a caller: it was acquired together with another lock, which
+ * was not granted. */
 static void test_what_nests_is_kept_though_the_hold_around_it_is_given_up(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF), *second = lease_lock(ann, "l", 10000, HF_OFF);
     hf_lock *bens = lease_lock(ben, "l", 10000, HF_ON), *both[] = {lock, second};
@@ -539,7 +542,7 @@ static void test_what_nests_is_kept_though_the_hold_around_it_is_given_up(void *
     hf_lock_close(bens);
 }
 
-/* Before its client has seen that its max_hold is over. */
+/* The outer hold is released before its client has seen the end of its max_hold. */
 static void test_what_nests_is_kept_though_the_hold_around_it_is_released_late(void **state) {
     hf_lock *lock = open_lock(
         ann, "k", "owner",
@@ -563,7 +566,7 @@ static void test_what_nests_is_kept_though_the_hold_around_it_is_released_late(v
     hf_lock_close(lock);
 }
 
-/* Its caller was told so. */
+/* The caller of the keep has its answer. */
 static void test_what_nests_is_kept_though_its_client_is_closed(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
     hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
@@ -581,7 +584,7 @@ static void test_what_nests_is_kept_though_its_client_is_closed(void **state) {
     assert_true(is_free_everywhere());
 }
 
-/* It would stand on votes that end for the client when that is answered. */
+/* A nested hold would stand on votes that the client gives up when the keep is answered. */
 static void test_nothing_nests_in_what_is_being_kept(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
     hf_hold *hold = acquire(lock);
@@ -601,7 +604,7 @@ static void test_nothing_nests_in_what_is_being_kept(void **state) {
     hf_lock_close(lock);
 }
 
-/* It is answered while the keep is on its way: nor does an acquire nest in the hold then. */
+/* The check is answered while the keep is on its way; an acquire does not nest in the hold then. */
 static void test_a_look_under_way_takes_no_keep_away(void **state) {
     hf_lock *lock = nesting_lock(10000, HF_OFF);
     hf_hold *hold = acquire(lock);
@@ -629,7 +632,7 @@ static void test_a_look_under_way_takes_no_keep_away(void **state) {
     hf_lock_close(lock);
 }
 
-/* Of a bare majority one has kept it already. */
+/* One master of a bare majority has already kept the hold. */
 static void test_a_look_begun_during_a_keep_takes_it_not_away(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 10000, HF_OFF);
     (void)state;
@@ -658,8 +661,8 @@ static void test_a_look_begun_during_a_keep_takes_it_not_away(void **state) {
     hf_lock_close(lock);
 }
 
-/* That master has lost its vote, and says so while another has kept its own, which nothing makes
- * longer then, and the third has not answered. */
+/* One master reports that it has lost its vote while another has kept its own, which must not be
+ * extended then, and the third has not answered. */
 static void test_a_master_that_has_forgotten_it_takes_no_keep_away(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -687,8 +690,8 @@ static void test_a_master_that_has_forgotten_it_takes_no_keep_away(void **state)
     hf_lock_close(lock);
 }
 
-/* The hold is renewed at a master that has it and at one that has lost it; before that one answers,
- * the third has given its vote. */
+/* The hold is renewed at a master that has it and at one that has lost it; the third gives its vote
+ * before that one answers. */
 static void test_a_vote_that_is_given_during_a_renewal_counts(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -710,7 +713,7 @@ static void test_a_vote_that_is_given_during_a_renewal_counts(void **state) {
     hf_lock_close(lock);
 }
 
-/* One master of a bare majority has kept it, and the other has it: that is a majority. */
+/* One master of a bare majority has kept the hold, and the other has it: that is a majority. */
 static void test_a_keep_without_an_answer_leaves_the_hold(void **state) {
     enum { KEEPS, RELEASES, RENEWS, LOOKS, NEXTS };
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -739,12 +742,12 @@ static void test_a_keep_without_an_answer_leaves_the_hold(void **state) {
         hf_hold_close(hold);
         sleep_ms(3500);
         is_refused(lock);
-        sleep_ms(15000); /* a copy of the first keep may have come after the second */
+        sleep_ms(15000); /* a copy of the first keep may arrive after the second */
     }
     hf_lock_close(lock);
 }
 
-/* Two of the masters keep it at once, and one when it is asked again. */
+/* Two of the masters keep the hold at once, and one when it is asked again. */
 static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     hf_hold *hold = acquire(lock);
@@ -762,8 +765,8 @@ static void test_what_most_masters_keep_one_by_one_is_kept(void **state) {
     hf_lock_close(lock);
 }
 
-/* The master that kept it first is not one of a majority at the end, unless it keeps it for as
- * long. */
+/* The master that kept the hold first does not count towards the majority at the end, unless it
+ * keeps the hold for as long. */
 static void test_what_is_kept_again_is_kept_for_that_time(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 3000, HF_ON);
     (void)state;
@@ -790,7 +793,7 @@ static void test_what_is_kept_again_is_kept_for_that_time(void **state) {
     hf_lock_close(bens);
 }
 
-/* One of the masters keeps it; and then it is released, or lost. */
+/* One of the masters keeps the hold; then the hold is released or lost. */
 static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 3000, HF_ON);
     (void)state;
@@ -810,7 +813,7 @@ static void test_what_a_minority_keeps_goes_with_its_hold(void **state) {
     hf_lock_close(lock);
 }
 
-/* No majority can have kept it: the others have refused. */
+/* No majority can have kept the hold: the other masters refused. */
 static void test_what_a_minority_keeps_goes_with_its_client(void **state) {
     (void)state;
     for (int later = 0; later < 2; later++) {
@@ -831,7 +834,7 @@ static void test_what_a_minority_keeps_goes_with_its_client(void **state) {
     }
 }
 
-/* One has kept it, and one has not answered: the close asks both. */
+/* One master has kept the hold, and one has not answered: the close asks both. */
 static void test_what_most_masters_may_have_kept_outlasts_its_client(void **state) {
     (void)state;
     set_fault(2, CUT, true);
@@ -851,7 +854,7 @@ static void test_what_most_masters_may_have_kept_outlasts_its_client(void **stat
     assert_soon(is_free_everywhere());
 }
 
-/* What nested in it was to be kept, which ends with the votes of most masters. */
+/* A nested hold was to be kept; that ends when most masters lose their votes. */
 static void test_what_a_minority_is_to_keep_goes_with_its_hold(void **state) {
     hf_lock *lock = nesting_lock(3000, HF_ON);
     hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
@@ -892,7 +895,7 @@ static void test_a_keep_without_memory_loses_no_hold(void **state) {
     hf_lock_close(lock);
 }
 
-/* The one that nests begins on the client's own thread, when that has been told to end. */
+/* The nested acquire begins on the client's own thread, when that thread must already end. */
 static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
     (void)state;
     for (int n = 0; n < 20; n++) {
@@ -911,7 +914,7 @@ static void test_a_close_meets_a_started_acquire_that_nests(void **state) {
     }
 }
 
-/* The others are asked whether they know their votes, on behalf of the hold around it. */
+/* The other masters are asked, on behalf of the outer hold, whether they still have their votes. */
 static void test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends(void **state) {
     hf_lock *lock = nesting_lock(6000, HF_ON);
     hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
@@ -929,7 +932,7 @@ static void test_what_nests_gets_a_vote_again_when_the_hold_around_it_ends(void 
     hf_lock_close(lock);
 }
 
-/* A longer lease, or one that is renewed, in a short one that is not. */
+/* The nested lease is longer, or is renewed, and the outer one is short and is not renewed. */
 static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(5000, HF_OFF);
     hf_lock *renewed = nesting_lock(1000, HF_ON);
@@ -940,17 +943,17 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     give_back(outer, HF_OK);
     outer = acquire(longer);
     sleep_ms(3000);
-    inner = nest(longer, outer); /* which nothing renews */
+    inner = nest(longer, outer); /* nothing renews it */
     assert_soon(hf_hold_remaining_ms(inner) > 4000);
     give_back(inner, HF_OK);
     give_back(outer, HF_OK);
-    for (int i = 0; i < 2; i++) { /* whether its lease asks for more than is left, or not */
+    for (int i = 0; i < 2; i++) { /* the nested lease is longer than the time left, or shorter */
         outer = acquire(i == 0 ? brief : longer);
         inner = nest(renewed, outer);
         sleep_ms(8000);
         assert_int_equal(hf_hold_state(inner), HF_STATE_HELD);
         give_back(inner, HF_OK);
-        assert_soon(hf_hold_state(outer) == HF_STATE_LOST); /* nothing renews it any more */
+        assert_soon(hf_hold_state(outer) == HF_STATE_LOST); /* nothing renews it any longer */
         hf_hold_close(outer);
     }
     hf_lock_close(brief);
@@ -958,8 +961,8 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock_close(renewed);
 }
 
-/* Each master forgets the hold, one after the other: what joins has the lease of the others, not
- * that of the hold that was first, which may have been kept for what nests in it. */
+/* The masters forget the hold one after the other: a vote that joins has the lease of the other
+ * votes, not that of the outer hold, which may have been kept for the nested one. */
 static void test_a_vote_that_joins_has_the_lease_of_the_others(void **state) {
     hf_lock *brief = nesting_lock(1000, HF_ON), *longer = nesting_lock(10000, HF_ON);
     (void)state;
@@ -986,7 +989,7 @@ static void test_a_vote_that_joins_has_the_lease_of_the_others(void **state) {
     hf_lock_close(longer);
 }
 
-/* No answer was lost that would leave a doubt how long the hold lasts. */
+/* No answer was lost that would leave the end of the hold in doubt. */
 static void test_what_nests_with_the_same_lease_leaves_no_doubt(void **state) {
     (void)state;
     for (int renew = 0; renew < 2; renew++) {
@@ -1009,7 +1012,7 @@ static void test_what_nests_with_the_same_lease_leaves_no_doubt(void **state) {
     }
 }
 
-/* Its max_hold is its own, too. */
+/* The nested hold has a max_hold of its own. */
 static void test_what_nests_outlasts_the_max_hold_around_it(void **state) {
     hf_lock *brief = open_lock(
                 ann, "k", "owner",
@@ -1023,7 +1026,7 @@ static void test_what_nests_outlasts_the_max_hold_around_it(void **state) {
     assert_soon(has_votes(inner, COUNT_OF_MASTERS));
     give_back(inner, HF_OK);
     hf_hold_close(outer);
-    /* And the other way round: its votes end with the hold that is left. */
+    /* The reverse: the votes end with the outer hold, the last one left. */
     outer = acquire(brief);
     inner = nest(renewed, outer);
     give_back(inner, HF_OK);
@@ -1035,13 +1038,13 @@ static void test_what_nests_outlasts_the_max_hold_around_it(void **state) {
     hf_lock_close(renewed);
 }
 
-/* The master gives it, the hold is lost, and then the answer comes. */
+/* A master gives its vote, the hold is lost, and then the answer arrives. */
 static void test_a_vote_that_comes_to_a_lost_hold_goes_back(void **state) {
     hf_lock *lock = lease_lock(ann, "k", QUARANTINE_MS, HF_ON);
     (void)state;
     set_fault(2, REFUSES, true);
     hf_hold *hold = acquire(lock);
-    while (!is_at(2, "k")) { /* it may have to connect again first */
+    while (!is_at(2, "k")) { /* the client may have to connect again first */
         set_fault(2, MUTE, false);
         set_fault(2, REFUSES, true);
         sleep_ms(1500);
@@ -1060,7 +1063,8 @@ static void test_a_vote_that_comes_to_a_lost_hold_goes_back(void **state) {
     hf_lock_close(lock);
 }
 
-/* The master that was away gives less, and stores the fence of the hold before its vote counts. */
+/* The master that was away gives a smaller fence, and stores the hold's fence before its vote
+ * counts. */
 static void test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     sim_seen seen;
@@ -1077,7 +1081,8 @@ static void test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s(void **s
     hf_lock_close(lock);
 }
 
-/* Its vote comes late, and it does not answer when it is asked to stand for the greater fence. */
+/* A master gives its vote late, and does not answer when it is asked to confirm the greater fence.
+ */
 static void test_a_master_that_does_not_confirm_is_asked_again(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     sim_seen seen;
@@ -1089,7 +1094,7 @@ static void test_a_master_that_does_not_confirm_is_asked_again(void **state) {
     set_fault(2, DEAF, true);
     set_fault(2, PAUSED, false);
     assert_soon(has_votes(hold, COUNT_OF_MASTERS));
-    sim_cut(HERE, servers_host(2), 1); /* no copy comes */
+    sim_cut(HERE, servers_host(2), 1); /* so that no copy arrives */
     sleep_ms(3000);
     set_fault(2, DEAF, false);
     sleep_ms(5000);
@@ -1100,8 +1105,8 @@ static void test_a_master_that_does_not_confirm_is_asked_again(void **state) {
     hf_lock_close(lock);
 }
 
-/* Who waits in line behind another that has no majority either hears that, and not that others had
- * the lock. */
+/* A waiter in line behind another client, which has no majority either, is told of the outage, not
+ * that others hold the lock. */
 static void test_who_stands_in_line_hears_of_an_outage(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold;
@@ -1121,7 +1126,7 @@ static void test_who_stands_in_line_hears_of_an_outage(void **state) {
     hf_lock_close(bens);
 }
 
-/* All answer, and nothing is left to go on with. */
+/* All masters answer, so waiting would not help. */
 static void test_what_all_masters_refuse_is_told_as_refused(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     hf_hold *hold = acquire(lock);
@@ -1139,7 +1144,7 @@ static void test_what_all_masters_refuse_is_told_as_refused(void **state) {
     hf_lock_close(lock);
 }
 
-/* One of a bare majority, as another has forgotten the hold. */
+/* The slow master is one of a bare majority, because another has forgotten the hold. */
 static void test_a_slow_master_that_decides_is_waited_for(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -1156,7 +1161,7 @@ static void test_a_slow_master_that_decides_is_waited_for(void **state) {
     hf_lock_close(lock);
 }
 
-/* One of them keeps it for a shorter time, and the others refuse. */
+/* One master keeps the hold for a shorter time, and the others refuse. */
 static void test_a_master_that_has_kept_it_gives_its_vote_again(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -1178,7 +1183,7 @@ static void test_a_master_that_has_kept_it_gives_its_vote_again(void **state) {
     hf_lock_close(lock);
 }
 
-/* Also if a master had forgotten the hold long before, and has it again. */
+/* One master had forgotten the hold long before, and has it again. */
 static void test_a_loss_is_told_with_its_own_cause(void **state) {
     (void)state;
     for (int32_t cause = HF_CAUSE_EXPIRED; cause <= HF_CAUSE_GONE; cause++)
@@ -1212,8 +1217,8 @@ static void test_a_loss_is_told_with_its_own_cause(void **state) {
         }
 }
 
-/* Whichever thread of its client stands still meanwhile: that which counts the votes may be later
- * than those of the masters. */
+/* Whichever thread of the client stands still: the thread that counts the votes may run later than
+ * those of the masters. */
 static void test_a_hold_that_ends_by_its_max_hold_is_told_so(void **state) {
     hf_lock *lock =
         open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 1000, .renew = HF_ON, .max_hold_ms = 3000));
@@ -1233,8 +1238,8 @@ static void test_a_hold_that_ends_by_its_max_hold_is_told_so(void **state) {
     hf_lock_close(lock);
 }
 
-/* Two masters forget the hold, one after the other, just before it ends, by its max_hold or by its
- * lease alone: neither their votes nor the third outlast it. */
+/* Two masters forget the hold one after the other just before it ends, by its max_hold or by its
+ * lease: neither their new votes nor the third outlast the hold. */
 static void test_a_vote_that_joins_ends_with_its_hold(void **state) {
     hf_lock *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -1263,7 +1268,7 @@ static void test_a_vote_that_joins_ends_with_its_hold(void **state) {
     hf_lock_close(bens);
 }
 
-/* And not why another call of this thread had failed. */
+/* The message must not be that of an earlier failure of this thread. */
 static void test_a_renewal_without_memory_says_so(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     int lacking = 0;
@@ -1314,13 +1319,13 @@ static void test_a_request_that_comes_after_the_release_holds_nothing(void **sta
     set_fault(2, DEAF, true);
     give_back(acquire(lock), HF_OK);
     set_fault(2, DEAF, false);
-    sleep_ms(3000); /* its acquire may come before its release, which frees it */
+    sleep_ms(3000); /* its acquire may arrive before its release, which frees it */
     for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(10))
         assert_true(is_free_everywhere());
     hf_lock_close(lock);
 }
 
-/* Each vote has its own latency: the last ones come while the others are being kept. */
+/* Each vote has its own latency: the last votes arrive while the others are being kept. */
 static void test_a_vote_that_comes_during_a_keep_does_not_outlast_it(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -1334,7 +1339,7 @@ static void test_a_vote_that_comes_during_a_keep_does_not_outlast_it(void **stat
     hf_lock_close(lock);
 }
 
-/* It is given back all the same, and does not stand until its lease ends. */
+/* The votes are released nevertheless, and do not last until their leases end. */
 static void test_a_release_without_memory_leaves_no_vote(void **state) {
     hf_lock *lock = lease_lock(ann, "k", QUARANTINE_MS, HF_OFF);
     (void)state;
@@ -1359,7 +1364,7 @@ static void assert_ours(hf_status status, int *lacking) {
     *lacking += status == HF_ENOMEM;
 }
 
-/* No thread can be started to ask them: that is told, and not that they are away. */
+/* No thread can be started to ask the masters: that is reported, not that the masters are away. */
 static void test_a_process_without_threads_takes_no_master_for_down(void **state) {
     hf_lock_info info = {.size = sizeof info};
     int looks = 0, opens = 0;
@@ -1397,7 +1402,7 @@ static void test_a_process_without_threads_takes_no_master_for_down(void **state
     hf_lock_close(lock);
 }
 
-/* Nor are they away for a try that has no memory to ask them. */
+/* Masters do not count as away when a try has no memory to ask them. */
 static void test_an_acquire_without_memory_says_so(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
     int lacking = 0;
@@ -1410,7 +1415,7 @@ static void test_an_acquire_without_memory_says_so(void **state) {
         sim_set.no_memory = 0.2;
         hf_status status = hf_lock_acquire(lock, 0, &hold);
         sim_set.no_memory = 0;
-        if (status == HF_ECONNECT) /* a connection ended by that */
+        if (status == HF_ECONNECT) /* a connection ended for lack of memory */
             assert_non_null(strstr(hf_error_message(), "emory"));
         else
             assert_ours(status, &lacking);
@@ -1423,7 +1428,7 @@ static void test_an_acquire_without_memory_says_so(void **state) {
     hf_lock_close(lock);
 }
 
-/* Its handler reads how far the walk is. */
+/* Read the progress of the walk, as the signal's handler. */
 static int have_signal(void *walk) {
     hf_progress progress = {.size = sizeof progress};
     assert_status(hf_locks_progress(*(hf_locks **)walk, &progress), HF_OK);
@@ -1431,7 +1436,7 @@ static int have_signal(void *walk) {
     return 1;
 }
 
-/* It goes on with the client of one master, and the check is with that of all. */
+/* The walk runs in the client of one master; the check is in the client of all masters. */
 static void test_a_signal_ends_a_walk_over_one_of_the_masters(void **state) {
     hf_locks_options slow = {.size = sizeof slow, .rate = 1};
     hf_locks *locks;
@@ -1444,7 +1449,7 @@ static void test_a_signal_ends_a_walk_over_one_of_the_masters(void **state) {
     assert_status(hf_client_set_interrupt(ann, NULL, NULL), HF_OK);
 }
 
-/* By its clock it has not begun yet: it counts as if it had begun just now. */
+/* By its clock the master has not started yet: it counts as started just now. */
 static void test_a_clock_set_back_behind_its_start_shuts_no_client_out(void **state) {
     (void)state;
     sim_server_step(servers_at(2), -1000000 * SIM_S);
@@ -1469,8 +1474,8 @@ static void deleting(bool on) {
         servers_command(i, "DEL k");
 }
 
-/* It takes the hold away where the hold needs it, and then another may come in: with a greater
- * fence. Or the holder is first to ask again. */
+/* A master loses its vote, which the hold needs. Then another client may get the lock, with a
+ * greater fence; or the holder asks first and keeps it. */
 static void over_holds_with_few_votes(void (*strike)(bool on)) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     int taken = 0;
@@ -1487,7 +1492,7 @@ static void over_holds_with_few_votes(void (*strike)(bool on)) {
             last_fence = hf_hold_fence(other);
             for (int64_t until = now_ms() + 8000; hf_hold_state(hold) != HF_STATE_LOST;
                  sleep_ms(10))
-                assert_true(now_ms() < until); /* at its next renewal, and not with its lease */
+                assert_true(now_ms() < until); /* at its next renewal, not when its lease ends */
             hf_hold_close(hold);
             give_back(other, HF_OK);
         } else {
@@ -1517,7 +1522,8 @@ static void test_a_key_that_most_masters_lose_is_a_lost_hold(void **state) {
     over_holds_with_few_votes(deleting);
 }
 
-/* Deleted, or by a master that forgets all, unseen: others still refuse. */
+/* A master loses the key: it is deleted, or the master loses all its data unnoticed. The others
+ * still refuse. */
 static void test_a_key_that_one_master_loses_is_asked_for_again(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -1555,7 +1561,7 @@ static void test_a_dead_holder_s_votes_end(void **state) {
     hf_lock_close(bens);
 }
 
-/* The copy of the data is from before the hold. */
+/* The copy of the data is older than the hold. */
 static void test_a_master_with_old_data_lets_nobody_in(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -1576,7 +1582,7 @@ static void test_a_master_with_old_data_lets_nobody_in(void **state) {
     hf_lock_close(bens);
 }
 
-/* All at once, and the holder does not join again. */
+/* All masters restart at once, and the holder does not ask for votes again. */
 static void test_masters_with_old_data_let_nobody_in_before_the_lease_ends(void **state) {
     hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
     hf_lock *cats = lease_lock(cat, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
@@ -1599,8 +1605,8 @@ static void test_masters_with_old_data_let_nobody_in_before_the_lease_ends(void 
 
 static void stop_first_thread(void *process) { sim_stun(process, 0, 3 * SIM_S); }
 
-/* Wherever the thread stands still for longer than a lease: what it returns with stands, but where
- * it stands still on the way out. */
+/* The thread stands still somewhere for longer than a lease: the hold that it returns is valid,
+ * unless it stands still on its way out. */
 static void test_who_stands_still_before_it_returns_asks_again(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
     int ended = 0;
@@ -1621,8 +1627,8 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
     hf_lock_close(lock);
 }
 
-/* The thread stands still until its lease is over, and has no memory to ask again. Only a try may
- * be told that others have the lock. */
+/* The thread stands still until its lease has ended, and has no memory to ask again. Only a try may
+ * report that others hold the lock. */
 static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
     (void)state;
@@ -1630,7 +1636,7 @@ static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
     sim_may_lack_memory(sim_self(), true);
     set_faults(PAUSED, true);
     waiter *w = waiter_start(lock, HF_FOREVER);
-    sleep_ms(20); /* it sleeps until it has the votes */
+    sleep_ms(20); /* until it sleeps, waiting for the votes */
     stop_first_thread(sim_self());
     set_faults(PAUSED, false);
     sleep_ms(2000);
@@ -1643,7 +1649,7 @@ static void test_who_has_no_memory_to_ask_again_says_so(void **state) {
     hf_lock_close(lock);
 }
 
-/* Of a program on another host. */
+/* Open the lock in a program on another host. */
 static hf_lock *lock_elsewhere(int64_t lease_ms, hf_client **client_out) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms};
     hf_lock *lock = NULL;
@@ -1653,7 +1659,7 @@ static hf_lock *lock_elsewhere(int64_t lease_ms, hf_client **client_out) {
     return lock;
 }
 
-/* Its votes end with their leases; and its place in the line, at once. */
+/* Die during an acquire: the votes end with their leases, the place in the line at once. */
 static void *die_while_it_acquires(void *unused) {
     hf_client *cat;
     hf_hold *hold;
@@ -1720,8 +1726,8 @@ static void test_another_library_s_key_on_one_master_stops_nobody(void **state) 
     hf_lock_close(bens);
 }
 
-/* Of a program on another host, which does not reach the first master, and this one not the last:
- * the master between them decides. */
+/* Acquire in a program on another host, which does not reach the first master, while this host does
+ * not reach the last: the master between them decides. */
 static void *run_elsewhere(void *unused) {
     hf_client *cat;
     hf_hold *hold;
@@ -1785,7 +1791,8 @@ static void *wait_far_away(void *unused) {
     return NULL;
 }
 
-/* The next try is behind each release, and nearer to the masters than who is let in. */
+/* The next try follows each release, from nearer to the masters than the waiter that is granted the
+ * lock. */
 static void test_tries_do_not_pass_who_waits_far_away(void **state) {
     enum { FAR = 4 };
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -1812,8 +1819,8 @@ static void test_tries_do_not_pass_who_waits_far_away(void **state) {
     hf_lock_close(lock);
 }
 
-/* Of its client's threads, for longer than a lease: of those that renew votes only the vote of one
- * master ends, and the thread that counts the votes is not needed for them to stand. */
+/* Each thread of the client stands still in turn for longer than a lease. A thread that renews
+ * votes costs only one master's vote, and votes stand without the thread that counts them. */
 static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 3000, HF_ON), *bens = lease_lock(ben, "k", 3000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -1831,7 +1838,8 @@ static void test_no_thread_that_stands_still_loses_a_hold(void **state) {
     hf_lock_close(bens);
 }
 
-/* Its thread stands still after it has seen how long the hold lasts, and the hold is renewed. */
+/* The thread stands still after it has read how long the hold lasts, and the hold is renewed
+ * meanwhile. */
 static void test_no_extension_outlasts_the_quarantine(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 10000, HF_ON);
     int extended = 0;
@@ -1863,7 +1871,7 @@ static void look_for_an_end(int which, const sim_bytes *words, size_t count) {
         lacks_an_end = lacks_an_end || seen.expires_ms == INT64_MAX;
 }
 
-/* The votes of most masters end just before it is asked for at the last. */
+/* The votes of most masters end just before the last one is asked. */
 static void test_an_extension_that_is_late_asks_for_an_end(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 3000, HF_ON);
     hf_hold *hold;
@@ -1896,7 +1904,7 @@ static void test_an_extension_that_is_late_asks_for_an_end(void **state) {
     hf_lock_close(lock);
 }
 
-/* One master after the other forgets it: the votes that join last as long as the hold. */
+/* The masters forget the hold one after the other: the votes that join last as long as the hold. */
 static void test_an_extended_hold_keeps_its_end(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
     hf_hold *hold = acquire(lock);
@@ -1914,8 +1922,8 @@ static void test_an_extended_hold_keeps_its_end(void **state) {
     hf_lock_close(lock);
 }
 
-/* Each is up again, and has the hold, before the next stops. The clients' threads stand still now
- * and then, as on a busy machine. */
+/* Each master is up again and has the hold before the next one stops. The clients' threads stand
+ * still now and then, as on a busy machine. */
 static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 5000, HF_ON), *bens = lease_lock(ben, "k", 5000, HF_ON);
     hf_hold *hold = acquire(anns), *other;
@@ -1938,7 +1946,8 @@ static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
     hf_lock_close(bens);
 }
 
-/* A master's renewals fail while its vote is all that the client has: it waits for a majority. */
+/* A master's renewals fail while the client has only that master's vote, and waits for a majority.
+ */
 static void test_trouble_that_meets_no_hold_says_so(void **state) {
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
     hf_client *client;
@@ -1961,7 +1970,7 @@ static void test_trouble_that_meets_no_hold_says_so(void **state) {
     hf_client_close(client);
 }
 
-/* The hold that it failed to renew has been released since. */
+/* The hold that the master failed to renew has been released since. */
 static void test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one(void **state) {
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
     (void)state;
@@ -1986,7 +1995,7 @@ static void test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one(voi
     }
 }
 
-/* It answers each renewal, and renews none. */
+/* The master answers each renewal, and renews nothing. */
 static void test_a_master_that_cannot_write_is_told_of(void **state) {
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
     hf_client *cat;
@@ -2005,7 +2014,7 @@ static void test_a_master_that_cannot_write_is_told_of(void **state) {
     hf_client_close(cat);
 }
 
-/* A vote for another lock says nothing of the hold that a master still fails to renew. */
+/* A vote for another lock does not show that the master renews the hold again. */
 static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
     hf_client *cat;
@@ -2019,7 +2028,7 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     for (int i = 1; i < COUNT_OF_MASTERS; i++)
         servers_command(i, "ACL SETUSER default resetkeys ~b ~{b}*");
     hf_completion told = next_of(cat);
-    if (told.kind == HF_KIND_FAILOVER) /* of the first */
+    if (told.kind == HF_KIND_FAILOVER) /* that of the first hold */
         told = next_of(cat);
     assert_int_equal(told.kind, HF_KIND_TROUBLE);
     assert_status(told.status, HF_ECONNECT);
@@ -2034,8 +2043,8 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_client_close(cat);
 }
 
-/* Its hold must be confirmed, as the hold around it ends too soon, and no master answers. A cancel
- * that comes then is too late. */
+/* The nested hold must be confirmed, because the outer hold ends too soon, and no master answers. A
+ * cancel at that time is too late. */
 static void test_a_cancel_meets_a_started_acquire_that_nests(void **state) {
     hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(10000, HF_OFF);
     hf_acquire_options whole = {.size = sizeof whole, .flags = HF_ACQUIRE_WHOLE};
@@ -2063,8 +2072,8 @@ static void test_a_cancel_meets_a_started_acquire_that_nests(void **state) {
     hf_lock_close(longer);
 }
 
-/* The first master lets it in by a message, which counts for three seconds; and its vote is needed
- * for a majority. */
+/* The first master grants the lock by a message, which counts for 3 s; its vote is needed for a
+ * majority. */
 static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 10000, HF_OFF), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -2086,7 +2095,8 @@ static void test_a_hold_that_was_waited_for_has_its_whole_lease(void **state) {
     hf_lock_close(bens);
 }
 
-/* The others are free, and a majority; the time is too short to ask them again by chance. */
+/* The other masters are free, and are a majority; the time is too short for another request by
+ * chance. */
 static void test_another_library_s_key_on_the_first_master_ends_no_wait(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     hf_hold *hold;
@@ -2100,13 +2110,14 @@ static void test_another_library_s_key_on_the_first_master_ends_no_wait(void **s
     hf_lock_close(lock);
 }
 
-/* All have refused it once; then its holder lets go, of which the first master tells nothing. */
+/* All masters have refused once; then the holder releases the lock, and the first master sends no
+ * message. */
 static void test_what_most_masters_have_again_is_not_told_as_held(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
     servers_command(0, "SET k other");
     for (int n = 0; n < 5; n++) {
-        sleep_ms(2000); /* the wait of before is forgotten */
+        sleep_ms(2000); /* until the earlier wait is forgotten */
         hf_hold *hold = acquire(bens);
         waiter *w = waiter_start(anns, 400);
         sleep_ms(100);
@@ -2123,7 +2134,7 @@ static void test_what_most_masters_have_again_is_not_told_as_held(void **state) 
     hf_lock_close(bens);
 }
 
-/* It stands first in the line of the master that misses it, but has the lock. */
+/* The holder is first in the line at the master that lacks its vote, and has the lock. */
 static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock_info info = {.size = sizeof info};
@@ -2136,7 +2147,7 @@ static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
     servers_command(0, "DEL k");
     servers_command(0, "SET k other");
     assert_status(hf_hold_check(hold), HF_OK);
-    sleep_ms(2000); /* both stand there */
+    sleep_ms(2000); /* until both stand there */
     assert_status(hf_lock_inspect(anns, 0, &info, &view), HF_OK);
     assert_int_equal(info.waiters, 0);
     hf_view_close(view);
@@ -2157,7 +2168,8 @@ static void test_who_holds_it_is_not_shown_as_waiting(void **state) {
     hf_lock_close(bens);
 }
 
-/* The first master lets the first in before its client has looked how it stands there. */
+/* The first master grants the lock to the first waiter before its client has seen its place there.
+ */
 static void test_who_is_let_in_at_once_keeps_its_place(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     (void)state;
@@ -2182,7 +2194,8 @@ static void test_who_is_let_in_at_once_keeps_its_place(void **state) {
     hf_lock_close(bens);
 }
 
-/* One master has forgotten it, and another does not say whether it has. No timer renews it. */
+/* One master has forgotten the hold, and another does not answer whether it has it. No timer renews
+ * the hold. */
 static void test_a_vote_is_asked_for_again_though_others_do_not_answer(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 25000, HF_OFF);
     hf_hold *hold = acquire(lock);
@@ -2198,7 +2211,7 @@ static void test_a_vote_is_asked_for_again_though_others_do_not_answer(void **st
     hf_lock_close(lock);
 }
 
-/* One that is wrong is no reason to take the others for away. */
+/* A master that answers wrongly does not make the others count as away. */
 static void test_a_ping_is_answered_by_a_majority(void **state) {
     hf_client *cat;
     size_t answer = 0;
@@ -2214,7 +2227,7 @@ static void test_a_ping_is_answered_by_a_majority(void **state) {
     servers_command(2, "DEL hf1:members");
 }
 
-/* The answers were there all that time, which says nothing of the ways. */
+/* The answers were there all the time, and do not measure the way. */
 static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     int64_t since = now_ms();
@@ -2225,13 +2238,13 @@ static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     assert_soon(has_votes(hold, COUNT_OF_MASTERS));
     assert_true(hf_client_fd(ann) >= 0);
     assert_status(hf_hold_release_start(hold, 1), HF_OK);
-    usleep(200); /* it is sent */
+    usleep(200); /* until the request is sent */
     for (size_t i = 0, main = sim_threads(sim_self()) - 1; i < main; i++)
         sim_stun(sim_self(), i, 60 * SIM_S);
     sleep_ms(60000);
     next_of(ann);
     hf_hold_close(hold);
-    assert_status(hf_lock_acquire(lock, 200000, &hold), HF_OK); /* threads may stand still yet */
+    assert_status(hf_lock_acquire(lock, 200000, &hold), HF_OK); /* threads may still stand still */
     assert_true(hf_hold_fence(hold) - fence < (now_ms() - since + 2000) * 1000);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
@@ -2239,7 +2252,7 @@ static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
 
 static int voter;
 
-/* It gives its vote, and hangs. */
+/* Stop a master once it has given its vote. */
 static void pause_voter(int which, const sim_bytes *words, size_t count) {
     if (which != voter || count < 2 || words[1].length != 40 ||
         memcmp(words[1].bytes, hf_script_acquire.sha1, 40) != 0)
@@ -2248,7 +2261,7 @@ static void pause_voter(int which, const sim_bytes *words, size_t count) {
     set_fault(voter, PAUSED, true);
 }
 
-/* The first has a fence ahead of the others', which they are to confirm. */
+/* The first master has a greater fence than the others, which must confirm it. */
 static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -2272,7 +2285,8 @@ static void test_a_master_that_hangs_before_it_confirms_is_not_waited_for(void *
     hf_lock_close(lock);
 }
 
-/* The first master takes 1.6 s for a vote, and may then take the whole time for the next. */
+/* Acquire while the first master takes 1.6 s for its vote: it may then take the whole time for the
+ * next one. */
 static hf_hold *acquire_slowly(hf_lock *lock) {
     set_fault(0, PAUSED, true);
     hf_hold *hold = acquire(lock);
@@ -2282,8 +2296,7 @@ static hf_hold *acquire_slowly(hf_lock *lock) {
     return hold;
 }
 
-/* H235: it stands in line at a master that has been slow, and hangs; and then another hangs, too.
- */
+/* H235: the acquire stands in line at a master that was slow and hangs; then another one hangs. */
 static void test_the_last_round_of_an_acquire_takes_the_time_to_connect_once(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
@@ -2315,14 +2328,15 @@ static void test_the_last_round_of_an_acquire_takes_the_time_to_connect_once(voi
 
 static void go_on(void *process) { sim_resume(process); }
 
-/* Its threads go on in any order. */
+/* Stand still; the threads go on in any order. */
 static void stand_still(int ms) {
     sim_at(sim_now() + ms * SIM_MS, go_on, sim_self());
     sim_pause(sim_self());
     sleep_ms(ms);
 }
 
-/* They are far away: the last round has time for their answers, though the line was left late. */
+/* The masters are far away: the last round has time for their answers, though the wait in line
+ * ended late. */
 static void test_the_last_round_of_an_acquire_has_half_of_the_time(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
@@ -2344,7 +2358,7 @@ static void test_the_last_round_of_an_acquire_has_half_of_the_time(void **state)
     hf_lock_close(slow);
 }
 
-/* A majority says, within the time, that others have the lock; a third does not answer. */
+/* A majority reports in time that others hold the lock; a third master does not answer. */
 static void
 test_what_others_have_is_no_outage_though_a_vote_and_a_silent_master_are_left(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_OFF), *bens = lease_lock(ben, "k", 20000, HF_ON);
@@ -2366,7 +2380,7 @@ test_what_others_have_is_no_outage_though_a_vote_and_a_silent_master_are_left(vo
     hf_lock_close(slow);
 }
 
-/* The process stands still in the last round, or before it. */
+/* The process stands still before or in the last round. */
 static void test_who_stands_still_after_its_time_asks_all_the_same(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
@@ -2377,7 +2391,7 @@ static void test_who_stands_still_after_its_time_asks_all_the_same(void **state)
         hf_hold *other = acquire_slowly(slow);
         set_fault(0, PAUSED, true);
         waiter *w = waiter_start(bens, 100);
-        sleep_ms(150); /* it hopes for that master's word */
+        sleep_ms(150); /* until it waits only for that master */
         set_fault(0, PAUSED, false);
         stand_still(2500);
         waiter_join(w, HF_ETIMEOUT);
@@ -2402,7 +2416,7 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
         bool long_ago = n % 2 == 0;
         sleep_ms(long_ago ? 50 : 90);
         assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
-        usleep((useconds_t)(40 + 8 * n)); /* it is sent, and not answered yet */
+        usleep((useconds_t)(40 + 8 * n)); /* sent, and not answered yet */
         stand_still(long_ago ? 80 : 5000);
         waiter_join(w, HF_ETIMEOUT);
         hf_completion done = completion_within(ben, 10000);
@@ -2415,8 +2429,8 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
     hf_lock_close(others);
 }
 
-/* H237: a slow master decides, with a greater fence; and then the first hangs, which is to confirm
- * it. */
+/* H237: a slow master decides, with a greater fence; then the first master hangs, which must
+ * confirm that fence. */
 static void test_a_try_takes_the_time_to_connect_once(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
     (void)state;
@@ -2440,7 +2454,8 @@ static void test_a_try_takes_the_time_to_connect_once(void **state) {
     hf_lock_close(lock);
 }
 
-/* A round is under way when the time is up, and one master hangs: what the others say counts. */
+/* A round is under way when the time ends, and one master hangs: the answers of the others count.
+ */
 static void test_a_round_that_is_under_way_when_the_time_is_up_is_the_last(void **state) {
     hf_client *cat = open_with(servers_url(MASTERS), 200, 2000);
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *cats = lease_lock(cat, "k", 20000, HF_ON);
@@ -2462,7 +2477,7 @@ static void test_a_round_that_is_under_way_when_the_time_is_up_is_the_last(void 
     hf_client_close(cat);
 }
 
-/* Votes that join by a place in line, one after the other, last longer than it. */
+/* Votes join one after the other, from a place in line, and last longer than the hold. */
 static void test_a_hold_that_is_not_renewed_ends_with_its_lease(void **state) {
     hf_client *first = open_at(text("redis://10.0.0.%d:6379", servers_host(0)));
     hf_client *last = open_at(text("redis://10.0.0.%d:6379", servers_host(2)));
@@ -2488,7 +2503,7 @@ static void test_a_hold_that_is_not_renewed_ends_with_its_lease(void **state) {
         sim_stun(sim_self(), i, SIM_S);
     sleep_ms(100);
     assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
-    hf_hold_close(hold); /* H238: no thread has seen that it is over */
+    hf_hold_close(hold); /* H238: no thread has seen its end */
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(ann, &stats), HF_OK);
     assert_int_equal(stats.lost_expired, 1);
@@ -2505,7 +2520,7 @@ static hf_stats stats_of(hf_client *client) {
     return stats;
 }
 
-/* The masters' clients do that, each for a vote; but the caller counts its own. */
+/* The masters' clients do these, each for its vote; the caller's client counts its own. */
 static void test_what_waits_renews_and_connects_is_counted(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 2000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_hold *hold = acquire(anns);
@@ -2518,7 +2533,7 @@ static void test_what_waits_renews_and_connects_is_counted(void **state) {
     waiter_join(waiters[0], HF_ETIMEOUT);
     assert_true(stats_of(ann).connections >= COUNT_OF_MASTERS);
     int64_t renewed = stats_of(ann).renewed;
-    sleep_ms(20000); /* each two thirds of a second, or an eighth sooner */
+    sleep_ms(20000); /* every two thirds of a second, or an eighth sooner */
     assert_in_range(stats_of(ann).renewed - renewed, 25, 36);
     assert_int_equal(stats_of(ben).renewed, 0);
     give_back(hold, HF_OK);

@@ -1,6 +1,6 @@
-/* Shared by the scenarios: faults that were found, each as the order of events that showed it, in
- * virtual time. The programs are on host 2, the server is on host 1; raw() and unix_url() go past
- * the network. */
+/* Shared by the scenarios. A scenario is a fault that was found, as the order of events that showed
+ * it, in virtual time. The programs are on host 2, the server is on host 1; raw() and unix_url() go
+ * past the network. */
 #ifndef SCENARIO_H
 #define SCENARIO_H
 
@@ -11,7 +11,7 @@
 
 enum { SERVER = 1, HERE = 2 }; /* hosts */
 
-/* Each has a kind world. */
+/* Begin a scenario in a kind world. */
 static inline int begin_scenario(void **state) {
     int result = begin_fault(state);
     sim_way(HERE, SERVER, true);
@@ -29,7 +29,7 @@ static inline int end_scenario(void **state) {
     return 0;
 }
 
-/* With the time to reach the server and the time for an answer. */
+/* Open a client with a time to connect and a time for an answer. */
 static inline hf_client *open_with(const char *url, int64_t connect_ms, int64_t command_ms) {
     hf_client_options options = {
         .size = sizeof options, .connect_timeout_ms = connect_ms, .command_timeout_ms = command_ms};
@@ -42,8 +42,8 @@ static inline const char *url_of(const proxy *way) {
     return text("redis://127.0.0.1:%d", way->port);
 }
 
-/* It is acquired and released, started, so that the client's own thread is connected and the
- * server knows the scripts. */
+/* Acquire and release a lock by started operations, so that the client's own thread is connected
+ * and the server knows the scripts. */
 static inline void warm_up(hf_client *client) {
     hf_lock *lock = lease_lock(client, "warm", 1000, HF_OFF);
     assert_true(hf_client_fd(client) >= 0);
@@ -59,21 +59,21 @@ static inline void warm_up(hf_client *client) {
     hf_lock_close(lock);
 }
 
-/* Returns how many connections the server has accepted so far. */
+/* Return how many connections the server has accepted so far. */
 static inline int64_t connects(void) {
     return atoll(strstr(STRING("INFO stats"), "total_connections_received:") + 27);
 }
 
 /* ------------------------------------------------------------------ Relays */
 
-/* A way to a server, which may change, and be slow for what clients send. */
+/* A way to a server, which may change, and which may be slow for requests. */
 typedef struct relay {
     fake door;
     int port;
-    int server_port;   /* of the servers; 0: 6379 */
-    _Atomic int host;  /* of the server to which connections lead */
-    _Atomic int once;  /* and the next one; or 0 */
-    _Atomic int bytes; /* the most at once, 100 ms apart; 0: no limit */
+    int server_port;   /* the server's; 0: 6379 */
+    _Atomic int host;  /* connections lead to this host's server */
+    _Atomic int once;  /* the next connection leads there; or 0 */
+    _Atomic int bytes; /* the most bytes at once, every 100 ms; 0: no limit */
 } relay;
 
 static inline bool relay_some(const relay *way, int from, int to) {
@@ -115,7 +115,7 @@ static inline relay *relay_start(int host) {
     return way;
 }
 
-/* After the clients have closed their connections. */
+/* Stop the relay after the clients have closed their connections. */
 static inline void relay_stop(relay *way) {
     atomic_store(&way->bytes, 0);
     fake_stop(&way->door);
@@ -124,7 +124,7 @@ static inline void relay_stop(relay *way) {
 
 /* ------------------------------------------------------------------- Locks */
 
-/* See that it is free within that number of ms, and from then on. */
+/* Check that the lock is free within within_ms, and stays free. */
 static inline void assert_stays_free(const char *key, int64_t within_ms) {
     sleep_ms((int)within_ms);
     for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(10))

@@ -1,4 +1,4 @@
-/* A client of a cluster: it follows slots, with its holds and with what waits. */
+/* A client of a cluster follows slots with its holds and its waiters. */
 #include "scenario.h"
 
 deployment sim_deployment = CLUSTER;
@@ -21,7 +21,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Which node has the key; -1: none. */
+/* Return the node that has the key; -1: no node has it. */
 static int node_of(const char *key) {
     sim_seen seen;
     for (int i = 0; i < servers_count(); i++)
@@ -78,14 +78,14 @@ static void move_keys(int slot, int from, int to) {
         }
 }
 
-/* All of the slot is the other node's from now on. */
+/* Give the whole slot to the other node. */
 static void move_slot(const char *key, int from, int to) {
     move_keys(slot_of(key), from, to);
     for (int i = 0; i < servers_count(); i++)
         sim_cluster_give(servers_redis(i), slot_of(key), slot_of(key), to);
 }
 
-/* A lock of that node. */
+/* Return the name of a lock of that node. */
 static const char *name_at(int node) {
     for (int i = 0;; i++) {
         const char *name = text("n%d", i);
@@ -94,7 +94,7 @@ static const char *name_at(int node) {
     }
 }
 
-/* F6: the client polls there already, and nothing tells it that it must for this one. */
+/* F6: the client already polls on that node, and gets no sign that it must for this waiter. */
 static void test_who_waits_polls_where_its_slot_went_and_no_grants_come(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -110,7 +110,7 @@ static void test_who_waits_polls_where_its_slot_went_and_no_grants_come(void **s
     waiter *w = waiter_start(lock, 60000);
     sleep_ms(4000);
     int64_t asked = sim_redis_calls(servers_redis(from), "evalsha");
-    assert_soon(sim_redis_calls(servers_redis(from), "evalsha") > asked); /* and in 3 s again */
+    assert_soon(sim_redis_calls(servers_redis(from), "evalsha") > asked); /* next in 3 s */
     move_slot("k", from, to);
     sleep_ms(300);
     int64_t since = now_ms();
@@ -147,7 +147,7 @@ static void test_a_grant_by_message_is_claimed_while_its_slot_moves(void **state
     hf_lock_close(theirs);
 }
 
-/* Its keys are on two nodes, and none of them can end one of many holds alone. */
+/* The lock's keys are on two nodes, and neither node can end one of several holds alone. */
 static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_later(void **state) {
     (void)state;
     hf_lock_options options = {
@@ -170,7 +170,7 @@ static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_l
     hf_lock_close(theirs);
 }
 
-/* Its client is closed before any answer has shown that the hold is one of many. */
+/* The client is closed before an answer has shown that the lock has several holds. */
 static void test_a_close_keeps_a_hold_in_which_another_has_nested(void **state) {
     (void)state;
     hf_client *brief = open_with(servers_url(CLUSTER), 500, 500);
@@ -189,7 +189,7 @@ static void test_a_close_keeps_a_hold_in_which_another_has_nested(void **state) 
     sleep_ms(60000);
 }
 
-/* Its acquire began when its client had no hold yet in which it could nest. */
+/* The nested acquire began when the client had no hold in which it could nest. */
 static void test_a_close_keeps_a_hold_that_nests_by_a_race(void **state) {
     (void)state;
     hf_client *brief = open_with(servers_url(CLUSTER), 500, 500);
@@ -216,7 +216,7 @@ static void test_a_close_keeps_a_hold_that_nests_by_a_race(void **state) {
     sleep_ms(60000);
 }
 
-/* H171: each of two nodes says that the other one serves the slot, until an operator mends it. */
+/* H171: each of two nodes redirects to the other for the slot, until an operator repairs it. */
 static void test_what_must_be_sent_outlasts_nodes_that_do_not_agree(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -231,7 +231,7 @@ static void test_what_must_be_sent_outlasts_nodes_that_do_not_agree(void **state
     hf_lock_close(lock);
 }
 
-/* H172: it has all keys of the slot already, and the other one leads there. */
+/* H172: the node already has all keys of the slot, and the other one redirects there. */
 static void test_an_acquire_waits_for_the_node_to_which_its_slot_moves(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "{m}a", 60000, HF_OFF),
@@ -256,7 +256,7 @@ static void test_an_acquire_waits_for_the_node_to_which_its_slot_moves(void **st
     hf_lock_close(another);
 }
 
-/* H174: its node is away when nothing waits any more. */
+/* H174: the node is away when no acquire waits any more. */
 static void test_a_channel_that_was_left_is_not_subscribed_to_again(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
@@ -275,7 +275,7 @@ static void test_a_channel_that_was_left_is_not_subscribed_to_again(void **state
     hf_lock_close(theirs);
 }
 
-/* A keep came to nothing, and then the hold was released, of which the servers know nothing yet. */
+/* A keep failed, and then the hold was released; the servers know nothing of the release yet. */
 static void test_a_close_keeps_nothing_that_was_released(void **state) {
     (void)state;
     for (int ms = 0; ms < 60; ms += 10) {
@@ -286,7 +286,7 @@ static void test_a_close_keeps_nothing_that_was_released(void **state) {
                 *theirs = open_lock(other, "s", NULL, &options);
         hf_hold *another = held(theirs), *hold = held(lock);
         int slot = slot_of("s"), from = node_of("s"), to = (from + 1) % servers_count();
-        assert_status(hf_hold_check(hold), HF_OK); /* it knows that it is one of many */
+        assert_status(hf_hold_check(hold), HF_OK); /* it knows that the lock has several */
         sim_way(HERE, servers_host(from), false);
         assert_true(hf_hold_keep(hold, 60000) != HF_OK);
         sim_way(HERE, servers_host(from), true);
@@ -306,7 +306,7 @@ static void test_a_close_keeps_nothing_that_was_released(void **state) {
     }
 }
 
-/* Its client has no memory to ask for it. */
+/* The client has no memory to send the renewal. */
 static void test_a_hold_that_cannot_be_asked_for_stops_no_other_thread(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_ON);
@@ -324,7 +324,7 @@ static void test_a_hold_that_cannot_be_asked_for_stops_no_other_thread(void **st
     hf_lock_close(lock);
 }
 
-/* H239: also where the requests of the node that hangs are more than one write takes. */
+/* H239: also if the requests for the hung node do not fit in one write. */
 static void test_a_node_that_hangs_keeps_no_close_from_the_others(void **state) {
     enum { MANY = 60 };
     (void)state;
@@ -369,7 +369,7 @@ static void *take_the_last_slot(void *lock) {
     return NULL;
 }
 
-/* The last node has a slot, and none when the walk is to begin with it. */
+/* The last node has a slot, and none when the walk is about to begin there. */
 static void test_a_walk_begins_with_no_node_that_has_just_lost_its_slots(void **state) {
     enum { ROUNDS = 100 };
     hf_locks_options fast = {.size = sizeof fast, .rate = HF_NEVER};

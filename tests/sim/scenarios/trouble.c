@@ -1,4 +1,4 @@
-/* Trouble is told early: once when renewals begin to fail, before anything is lost, and once when
+/* Trouble is reported early: once when renewals begin to fail, before a hold is lost, and once when
  * they work again. */
 #include "scenario.h"
 
@@ -65,7 +65,7 @@ static void assert_quiet(int64_t ms) {
     assert_int_equal(completion_within(client, ms).kind, HF_KIND_NONE);
 }
 
-/* It hangs up, and lets no client in. */
+/* The server hangs up, and accepts no client. */
 static void test_a_server_that_is_gone_for_a_while(void **state) {
     (void)state;
     assert_quiet(LEASE);
@@ -80,7 +80,7 @@ static void test_a_server_that_is_gone_for_a_while(void **state) {
         assert_status(hf_hold_check(holds[i]), HF_OK);
 }
 
-/* It does not answer. */
+/* The server does not answer. */
 static void test_a_server_that_is_silent(void **state) {
     (void)state;
     sim_server_pause(servers_at(0), true);
@@ -90,7 +90,7 @@ static void test_a_server_that_is_silent(void **state) {
     assert_quiet(2 * LEASE);
 }
 
-/* All are lost: the next trouble is told of again. */
+/* All holds are lost: the next trouble is reported again. */
 static void test_what_is_lost_is_at_risk_no_more(void **state) {
     (void)state;
     for (int round = 0; round < 2; round++) {
@@ -105,12 +105,12 @@ static void test_what_is_lost_is_at_risk_no_more(void **state) {
             assert_status(hf_lock_acquire(locks[i], 60000, &holds[i]), HF_OK);
         }
     }
-    assert_ends(); /* with the first renewal of those that were acquired since */
+    assert_ends(); /* at the first renewal of a hold acquired since */
     assert_quiet(2 * LEASE);
 }
 
-/* Whoever releases what is at risk ends the trouble here, and it is told to be over once the server
- * answers. */
+/* A release of the holds at risk ends the trouble for the client; the end is reported when the
+ * server answers. */
 static void test_what_is_released_is_at_risk_no_more(void **state) {
     int ends = 0;
     (void)state;
@@ -133,7 +133,7 @@ static void test_what_is_released_is_at_risk_no_more(void **state) {
     assert_int_equal(ends, 1);
 }
 
-/* Only the one that may not be renewed is at risk. */
+/* Only the hold that may not be renewed is at risk. */
 static void test_a_renewal_that_is_refused(void **state) {
     (void)state;
     TELL("DEL k1");
@@ -146,7 +146,7 @@ static void test_a_renewal_that_is_refused(void **state) {
     assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
 }
 
-/* It answers each renewal, and renews none. */
+/* The server answers each renewal, and renews nothing. */
 static void test_a_server_that_cannot_write(void **state) {
     (void)state;
     servers_refuse(0, SIM_WRITES, "MISCONF it cannot write", -1);
@@ -157,7 +157,7 @@ static void test_a_server_that_cannot_write(void **state) {
     assert_quiet(2 * LEASE);
 }
 
-/* No client is told that has not asked for it. */
+/* A client that did not ask for trouble gets no report. */
 static void test_who_has_not_asked_hears_nothing(void **state) {
     (void)state;
     hf_client *other = open_with(text("redis://10.0.0.%d:6379", SERVER), 1000, 1000);
@@ -174,7 +174,7 @@ static void test_who_has_not_asked_hears_nothing(void **state) {
     hf_client_close(other);
 }
 
-/* While a renewal has no answer, the lease is replaced by none. */
+/* While a renewal has no answer, the lease is replaced by one without an end. */
 static void test_what_has_no_end_any_more_is_not_at_risk(void **state) {
     (void)state;
     proxy *way = proxy_start();

@@ -1,9 +1,9 @@
-/* Who waits for a lock gets it soon after it is free, whatever becomes of the messages, of the
- * connections and of the server's clock. */
+/* A waiter gets the lock soon after it is free, whatever happens to messages, connections and the
+ * server's clock. */
 #include "both.h"
 
 static hf_lock *lock, *theirs;
-static hf_hold *hold; /* the other's */
+static hf_hold *hold; /* the other client's */
 
 static int set_up(void **state) {
     int result = begin_both(state, 2000);
@@ -26,7 +26,7 @@ static void assert_had_within(waiter *w, int64_t since, int64_t ms) {
     give_back(w->hold, HF_OK);
 }
 
-/* -------------------------------------------------- Where no messages come */
+/* ----------------------------------------------- Where no messages arrive */
 
 /* F6 */
 static void test_threads_that_wait_poll_when_their_client_has_to(void **state) {
@@ -47,7 +47,7 @@ static void test_threads_that_wait_poll_when_their_client_has_to(void **state) {
     assert_in_range(now_ms() - since, 0, 1000);
     sleep_ms(2000);
     TELL("ACL SETUSER default allchannels");
-    /* As often as one has it, it gives it back. */
+    /* Each thread releases the lock once. */
     for (int left = THREADS; left > 0;)
         for (int i = 0; i < THREADS; i++) {
             sleep_ms(1);
@@ -66,7 +66,7 @@ static void end_subscription(void) {
     servers_limit(0, (int)sim_redis_peers(servers_redis(0)));
 }
 
-/* F8: the server is full, and requests go on. */
+/* F8: the server is full, and requests still work. */
 static void test_a_thread_asks_while_its_subscription_cannot_be_made_again(void **state) {
     (void)state;
     waiter *w = waiter_start(lock, 25000);
@@ -92,7 +92,7 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
 
 /* ------------------------------------------------- Without a subscription */
 
-/* H195: the server was there when they asked first, and is gone before they have a place. */
+/* H195: the server answers the first request, and is gone before the acquire has a place. */
 static void assert_not_held(hf_status status, const char *why) {
     if (status != HF_ECONNECT)
         fail_msg("an outage is told as %s: %s", hf_status_name(status), why);
@@ -122,7 +122,7 @@ static void test_an_outage_before_what_was_started_has_a_place_is_not_told_as_he
     give_back(hold, HF_OK);
 }
 
-/* H245: the server answers requests, and lets no subscription in. */
+/* H245: the server answers requests, and accepts no subscription. */
 static void test_a_wait_without_a_limit_outlasts_a_subscription_that_fails(void **state) {
     (void)state;
     for (int starts = 0; starts < 2; starts++) {
@@ -150,7 +150,7 @@ static void test_a_wait_that_was_answered_outlasts_a_changed_password(void **sta
     TELL("ACL SETUSER brief on >one ~* &* +@all");
     hf_client *brief = open_at(text("unix://brief:one@%s", unix_url() + strlen("unix://")));
     hf_lock *its = lease_lock(brief, "k", 60000, HF_OFF);
-    assert_status(hf_lock_acquire(its, 0, NULL), HF_EBUSY); /* its connection is there */
+    assert_status(hf_lock_acquire(its, 0, NULL), HF_EBUSY); /* its connection is open */
     TELL("ACL SETUSER brief resetpass >two");
     waiter *w = waiter_start(its, 10000);
     sleep_ms(2000);
@@ -161,7 +161,7 @@ static void test_a_wait_that_was_answered_outlasts_a_changed_password(void **sta
     TELL("ACL DELUSER brief");
 }
 
-/* H246: no copy of its request is under way. */
+/* H246: no copy of the waiter's request is under way. */
 static void test_a_close_buries_no_waiter_that_was_answered(void **state) {
     (void)state;
     hf_client *brief = open_client();
@@ -176,7 +176,7 @@ static void test_a_close_buries_no_waiter_that_was_answered(void **state) {
     give_back(hold, HF_OK);
 }
 
-/* H247: no replica was asked. */
+/* H247: the replicas were never asked. */
 static void test_a_claim_that_is_refused_is_not_told_as_too_few_replicas(void **state) {
     (void)state;
     TELL("ACL SETUSER poor on >secret ~* &* +@all -pexpireat");
@@ -193,7 +193,7 @@ static void test_a_claim_that_is_refused_is_not_told_as_too_few_replicas(void **
     TELL("ACL DELUSER poor");
 }
 
-/* H196: it is free soon after they asked first, and no message can say so. */
+/* H196: the lock becomes free soon after the first request, and no message can report it. */
 static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **state) {
     (void)state;
     end_subscription();
@@ -210,7 +210,7 @@ static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **sta
     give_back(done.hold, HF_OK);
 }
 
-/* H220: its end, and what it asks after that, are answered late. */
+/* H220: the last request of the call, and the requests after it, are answered late. */
 static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void **state) {
     (void)state;
     end_subscription();
@@ -229,7 +229,8 @@ static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void
     assert_stays_free("k", 5000);
 }
 
-/* H222: by each a client of its own, which asks less and less often where no messages come. */
+/* H222: each acquire has a client of its own, which asks less and less often where no messages
+ * arrive. */
 static void test_no_memory_to_ask_in_the_end_is_not_told_as_held(void **state) {
     (void)state;
     for (int n = 0; n < 60; n++) {
@@ -304,7 +305,7 @@ static void *begin_once(void *argument) {
     return NULL;
 }
 
-/* F9: one asks after 3 s at most, and finds the result for all. */
+/* F9: one waiter asks within 3 s, and the result that it gets is for all. */
 static void test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck(void **state) {
     enum { THREADS = 5 };
     waiter waiters[THREADS];
@@ -329,7 +330,7 @@ static void test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck(v
     }
 }
 
-/* H197: the grant that a re-check answers is older than one that the client had since. */
+/* H197: the grant that a re-check returns is older than one that the client has had since. */
 static void test_a_permit_whose_message_is_lost_is_not_given_to_another(void **state) {
     (void)state;
     give_back(hold, HF_OK);
@@ -363,13 +364,14 @@ static void test_a_permit_whose_message_is_lost_is_not_given_to_another(void **s
         hf_lock_close(pools[i]);
 }
 
-/* F12: the hold that a message has delivered is its thread's, whatever a late copy of its request
- * is answered: here that another has left a result since. */
+/* F12: a hold that a message has delivered belongs to its thread, whatever the answer to a late
+ * copy of the request is; here it reports a result that another caller has left since. */
 static void test_an_answer_that_comes_after_the_grant_changes_nothing(void **state) {
     hf_lock_info info = {.size = sizeof info};
     hf_hold *once;
     (void)state;
-    /* A started acquire waits, too, for which the keeper reads: the thread is in its request. */
+    /* A started acquire waits as well, for which the keeper reads while the thread's request is
+     * under way. */
     hf_lock *kept = open_lock(other, "l", NULL, NULL), *wanted = open_lock(client, "l", NULL, NULL);
     hf_hold *of_others = held(kept);
     assert_status(hf_lock_acquire_start(wanted, NULL, 0, 60000, NULL, 1), HF_OK);
@@ -401,7 +403,7 @@ static void test_an_answer_that_comes_after_the_grant_changes_nothing(void **sta
     hf_lock_close(wanted);
 }
 
-/* One of them reads for all, and another one when that has the lock. */
+/* One waiting thread reads for all, and passes the role on when it gets the lock. */
 static void test_each_handoff_to_the_next_thread_is_prompt(void **state) {
     enum { THREADS = 5 };
     waiter *waiters[THREADS];
@@ -418,7 +420,7 @@ static void test_each_handoff_to_the_next_thread_is_prompt(void **state) {
     }
 }
 
-/* Their client has just waited for the lock, so that each queues in the cheapest way. */
+/* Their client has just waited for the lock, so that each joins the queue by the short way. */
 static void test_who_waits_is_served_in_the_order_of_arrival(void **state) {
     enum { THREADS = 8 };
     waiter *waiters[THREADS];
@@ -462,8 +464,8 @@ static hf_lock *reader_of(hf_client *of, const char *owner) {
                      OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED));
 }
 
-/* One reader has another form than two, and neither's release looks at a queue that is not there.
- */
+/* One reader has another form than two, and a release of either must not look at a queue that is
+ * absent. */
 static void test_a_writer_behind_readers_is_not_passed_and_is_next(void **state) {
     (void)state;
     hf_lock *reads = reader_of(other, "one"), *also = reader_of(other, "two"),
@@ -484,7 +486,7 @@ static void test_a_writer_behind_readers_is_not_passed_and_is_next(void **state)
     hf_lock_close(late);
 }
 
-/* The lock is there until the last of its readers has ended, and not the first. */
+/* The lock stays until its last reader has ended, not only the first. */
 static void test_a_reader_that_joins_outlasts_the_first(void **state) {
     (void)state;
     hf_lock *first = open_lock(other, "k", "first",
@@ -508,7 +510,8 @@ static hf_lock *ahead_of(hf_client *of, int64_t ahead_ms) {
                      OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .ahead_ms = ahead_ms));
 }
 
-/* The bound: 5 s pass the thread that came 3 s before, not the thread that came 6 s before. */
+/* At the bound: a head start of 5 s passes the thread that arrived 3 s before, not the one that
+ * arrived 6 s before. */
 static void test_a_head_start_passes_those_alone_who_came_within_it(void **state) {
     (void)state;
     hf_lock *urgent = ahead_of(client, 5000);
@@ -527,7 +530,8 @@ static void test_a_head_start_passes_those_alone_who_came_within_it(void **state
     hf_lock_close(urgent);
 }
 
-/* By whatever it lost its place, it comes back to that, and gets no head start again. */
+/* A waiter that loses its place, however it does, gets the same place back without another head
+ * start. */
 static void test_a_head_start_counts_once(void **state) {
     (void)state;
     hf_lock *urgent = ahead_of(client, 5000);
@@ -544,7 +548,7 @@ static void test_a_head_start_counts_once(void **state) {
     hf_lock_close(urgent);
 }
 
-/* Its timeout counts from its arrival: the server does not skip it before. */
+/* The timeout counts from the arrival: the server does not skip the waiter before. */
 static void test_a_head_start_takes_nothing_from_the_timeout(void **state) {
     (void)state;
     hf_lock *urgent = ahead_of(client, 20000);
@@ -556,7 +560,7 @@ static void test_a_head_start_takes_nothing_from_the_timeout(void **state) {
     hf_lock_close(urgent);
 }
 
-/* Its head start would pass all that came before the clock was set back. */
+/* The head start would pass all waiters that arrived before the clock was set back. */
 static void test_a_head_start_does_not_count_behind_a_clock_that_was_set_back(void **state) {
     (void)state;
     hf_lock *urgent = ahead_of(client, 5000);
@@ -575,7 +579,8 @@ static void test_a_head_start_does_not_count_behind_a_clock_that_was_set_back(vo
     hf_lock_close(urgent);
 }
 
-/* The reader with a head start is let in beside the readers, and the writer is passed once. */
+/* A reader with a head start is granted the lock beside the readers, and the writer is passed once.
+ */
 static void test_a_reader_with_a_head_start_passes_a_writer(void **state) {
     (void)state;
     hf_lock *urgent =
@@ -603,7 +608,7 @@ static void test_a_reader_with_a_head_start_passes_a_writer(void **state) {
 
 /* ------------------------------------------------------ Dead connections */
 
-/* F10: a request without an answer stands in front of the renewal. */
+/* F10: a request without an answer is ahead of the renewal. */
 static void test_a_renewal_does_not_wait_for_an_older_request_without_an_answer(void **state) {
     (void)state;
     hf_client *far = open_with(tcp_url(), 2000, 2000);
@@ -611,7 +616,7 @@ static void test_a_renewal_does_not_wait_for_an_older_request_without_an_answer(
     hf_lock *renewed = lease_lock(far, "r", 2000, HF_ON),
             *another = lease_lock(far, "x", 2000, HF_OFF);
     hf_hold *mine = held(renewed);
-    sleep_ms(700); /* its first renewal has gone */
+    sleep_ms(700); /* its first renewal has been sent */
     sim_deaden(HERE, SERVER, 1);
     assert_status(hf_lock_acquire_start(another, NULL, 0, 0, NULL, 7), HF_OK);
     for (int64_t until = now_ms() + 5000; now_ms() < until; sleep_ms(5))
@@ -623,7 +628,7 @@ static void test_a_renewal_does_not_wait_for_an_older_request_without_an_answer(
     hf_client_close(far);
 }
 
-/* F10: the grant has come, and the answer that it overtook never does. */
+/* F10: the grant has arrived, and the answer that it overtook never does. */
 static void test_a_grant_does_not_wait_for_an_answer_that_does_not_come(void **state) {
     (void)state;
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 25000, NULL, 1), HF_OK);
@@ -637,8 +642,8 @@ static void test_a_grant_does_not_wait_for_an_answer_that_does_not_come(void **s
     give_back(done.hold, HF_OK);
 }
 
-/* H36: taken at once, the hold would have a copy of its request under way, and its release would
- * bury the id. */
+/* H36: if the thread took the grant at once, a copy of its request would be under way, and the
+ * release would bury the id. */
 static void test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id(void **state) {
     hf_client *clients[2] = {open_client(), open_client()};
     hf_lock *locks[2];
@@ -650,7 +655,7 @@ static void test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead
         assert_soon(queued("k") == i + 1);
     }
     give_back(hold, HF_OK);
-    for (int i = 0, turn = 0; i < 600; i++) { /* it goes to and fro */
+    for (int i = 0, turn = 0; i < 600; i++) { /* the turn goes back and forth */
         hf_completion done = {.kind = HF_KIND_NONE};
         for (; done.kind == HF_KIND_NONE; turn = 1 - turn)
             done = completion_within(clients[turn], 1);
@@ -671,7 +676,7 @@ static void test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead
 
 /* ---------------------------------------------------------- When to ask */
 
-/* F17: its place is over by the server's clock alone. */
+/* F17: only by the server's clock has the waiter's place ended. */
 static void test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew(void **state) {
     (void)state;
     waiter *w = waiter_start(lock, 20000);
@@ -683,7 +688,7 @@ static void test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew(void **
     assert_had_within(w, now_ms(), 500);
 }
 
-/* One script that is slow makes the subscription's PING an error. That passes. */
+/* A slow script makes the subscription's PING fail; that passes. */
 static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **state) {
     (void)state;
     waiter *w = waiter_start(lock, HF_FOREVER);
@@ -691,15 +696,15 @@ static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **st
     servers_refuse(0, SIM_BUSY, NULL, -1);
     sleep_ms(4000);
     servers_refuse(0, SIM_EVERYTHING, NULL, 0);
-    sleep_ms(1000); /* subscribed anew by now */
+    sleep_ms(1000); /* until it has subscribed anew */
     int64_t before = scripts_run();
     sleep_ms(2000);
-    assert_in_range(scripts_run() - before, 0, 5); /* it would be two hundred, if it polled */
+    assert_in_range(scripts_run() - before, 0, 5); /* it would be 200 if it polled */
     give_back(hold, HF_OK);
     assert_had_within(w, now_ms(), 500);
 }
 
-/* G6: the second is told how soon the lock ends, and the first has the next turn. */
+/* G6: the second waiter learns how soon the lock ends, and the first has the next turn. */
 static void test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends(void **state) {
     (void)state;
     waiter *first = waiter_start(lock, 20000);
@@ -737,7 +742,7 @@ static braked braked_start(void) {
     return it;
 }
 
-/* Returns whether the pull came first. */
+/* Return whether the pull was first. */
 static bool braked_end(braked *mine) {
     pthread_join(mine->thread, NULL);
     hf_brake_close(mine->brake);
@@ -748,8 +753,8 @@ static bool braked_end(braked *mine) {
     return mine->status != HF_OK;
 }
 
-/* M16: at each instant around the grant, which the server may have given and the client not seen.
- * An unclaimed grant would stand for 3 s. */
+/* M16: the brake is pulled at each instant around the grant, which the server may have sent and the
+ * client not seen. An unclaimed grant would stand for 3 s. */
 static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void **state) {
     int pulled = 0, granted = 0;
     (void)state;
@@ -777,10 +782,10 @@ static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void 
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(client, &stats), HF_OK);
     assert_int_equal(stats.canceled, pulled);
-    assert_int_equal(stats.acquired, 2 + granted); /* two to warm up */
+    assert_int_equal(stats.acquired, 2 + granted); /* two were to warm up */
 }
 
-/* Whatever it waits for, and a lock that is not given back. */
+/* A pull ends each kind of wait, also for a lock that is not released. */
 static void test_a_pull_ends_a_wait_at_once(void **state) {
     (void)state;
     for (int silent = 0; silent < 2; silent++) {

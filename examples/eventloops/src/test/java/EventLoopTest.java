@@ -43,7 +43,7 @@ import reactor.core.scheduler.Schedulers;
 import reactor.netty.DisposableServer;
 import reactor.netty.http.server.HttpServer;
 
-/** Callbacks that take turns on one thread of Reactor, WebFlux and Vert.x. */
+/** Callbacks that take turns on one thread: Reactor, WebFlux and Vert.x. */
 final class EventLoopTest {
     private static final Duration WAIT = Duration.ofSeconds(30);
 
@@ -108,7 +108,7 @@ final class EventLoopTest {
         until(() -> !lock.isLocked());
     }
 
-    /** As docs/java.md says: the call is made once, and one that is cancelled is not made again. */
+    /** As docs/java.md states: the call is made once, and a cancelled call is not made again. */
     @Test
     void aMonoIsCalledAtMostOnce() throws Exception {
         OnceOptions<String> paid =
@@ -135,7 +135,7 @@ final class EventLoopTest {
         return Mono.fromFuture(() -> client.onceAsync(name, options, call::toFuture));
     }
 
-    /** A retry storm: four clients hang up while they wait, and the live one is next. */
+    /** A retry storm: four clients hang up while they wait, and the client that stays is next. */
     @Test
     void aRequestWhoseClientHangsUpLeavesTheQueue() throws Exception {
         CompletableFuture<Void> done = new CompletableFuture<>();

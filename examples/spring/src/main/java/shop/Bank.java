@@ -4,10 +4,10 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.springframework.stereotype.Component;
 
-/** Stands for a bank: it takes a while, and pays each time that it is asked. */
+/** Stands for a bank: it takes a while, and pays every time it is asked. */
 @Component
 public class Bank {
-    /** The refunds of all hosts, as on the bank's account. */
+    /** The refunds of all hosts, as the bank's account shows them. */
     static final List<String> PAID = new CopyOnWriteArrayList<>();
 
     void refund(String order) {

@@ -25,12 +25,12 @@ public class OrderService {
         if ("refunded".equals(state)) {
             return "it was refunded before";
         }
-        bank.refund(id); // a row lock would be held for as long as the bank takes
+        bank.refund(id); // a row lock would be held while the bank works
         database.update("update orders set state = 'refunded' where id = ?", id);
         return "refunded";
     }
 
-    /** Sells one, if there is one: looks, decides and writes. */
+    /** Sells one item if there is one: reads, decides and writes. */
     @Locked(name = "item:#{#item}", timeout = "30s")
     @Transactional
     public boolean buy(String item, String buyer) {

@@ -23,7 +23,7 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** Two instances of the shop, with one database and a real Redis, and their customers over HTTP. */
+/** Two instances of the shop, with one database and a real Redis; the customers use HTTP. */
 class TwoHostsTest {
     private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final List<ConfigurableApplicationContext> HOSTS = new ArrayList<>();
@@ -53,7 +53,7 @@ class TwoHostsTest {
         redis.close();
     }
 
-    /** Sends it to one of the hosts. */
+    /** Sends a request to one of the hosts. */
     private static CompletableFuture<HttpResponse<String>> post(int number, String path) {
         String port =
                 HOSTS.get(number % 2).getEnvironment().getRequiredProperty("local.server.port");
