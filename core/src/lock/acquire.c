@@ -327,6 +327,12 @@ static void leave_told(hf_task *task, hf_status status, const redisReply *reply)
     leave_answered_locked(op, mine->why, status, reply, task->link, task->sent_at);
 }
 
+/* Return the deadline of an acquire that only cleans up: if a signal ends the wait, a silent server
+ * does not make it last until its timeout. */
+static int64_t deadline_of_end(const hf_op *op) {
+    return hf_earlier(hf_op_deadline(op), hf_client_patience(hf_op_client(op)));
+}
+
 /* Have the keeper take the op out of the queue, after its time or a cancel. */
 static void leave_by_keeper(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
@@ -342,13 +348,20 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
     memcpy(mine->id, op->hold->id, sizeof mine->id);
     task->explains = true;
     leave_request(&task->request, op, why);
-    hf_task_submit(&client->links, task, hf_client_patience(client));
+    hf_task_submit(&client->links, task, deadline_of_end(op));
 }
 
-/* End an op whose time is up; the time is up only now if the process stood still. An op that has
- * not asked at all yet asks once: only the server's answer shows that others kept the lock. */
+/* Move the end of the op's time to now, if the process stood still until no answer could arrive. */
+static void end_time(hf_op *op) {
+    int64_t now = hf_now();
+    if (now >= hf_op_deadline(op))
+        op->until = now;
+}
+
+/* End an op whose time is up. An op that has not asked at all yet asks once: only the server's
+ * answer shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
-    op->until = hf_later(op->until, hf_now());
+    end_time(op);
     bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
         leave_by_keeper(op, HF_ETIMEOUT);
@@ -372,12 +385,6 @@ typedef struct acquiring {
     bool interruptible;
     hf_brake *brake; /* another thread may end it at any time; or NULL */
 } acquiring;
-
-/* Return the deadline of an acquire that only cleans up: if a signal ends the wait, a silent server
- * does not make it last until its timeout. */
-static int64_t deadline_of_end(const acquiring *call) {
-    return hf_earlier(hf_op_deadline(&call->op), hf_client_patience(call->client));
-}
 
 /* The result of a request. */
 typedef struct question {
@@ -458,8 +465,7 @@ static void leave_by_thread_locked(acquiring *call, hf_status why) {
         return;
     leave_request(&request, op, why);
     hf_client_unlock(client);
-    hf_status status =
-        hf_transport_call(client->transport, &request, deadline_of_end(call), &answer);
+    hf_status status = hf_transport_call(client->transport, &request, deadline_of_end(op), &answer);
     hf_request_free(&request);
     hf_client_lock(client);
     if (status == HF_OK && why != HF_ETIMEOUT && hf_reply_release(answer.reply) == HF_RELEASE_MORE)
@@ -485,6 +491,8 @@ static hf_status queue_locked(acquiring *call) {
         status = hf_op_wait_locked(op, HF_UNTIL_NO_PLACE, call->interruptible);
     if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
         return status;
+    if (status == HF_ETIMEOUT)
+        end_time(op);
     leave_by_thread_locked(call, status);
     return HF_OK;
 }
@@ -610,7 +618,7 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_status status = list_won_locked(&call->op, keep && !confirms);
     if (status != HF_OK || !confirms)
         return status;
-    status = hf_hold_confirm_locked(hold, deadline_of_end(call), hold->terms.replica_ms);
+    status = hf_hold_confirm_locked(hold, deadline_of_end(&call->op), hold->terms.replica_ms);
     hold->kept = keep && hf_hold_is_listed(hold);
     return status;
 }
@@ -635,7 +643,7 @@ static hf_status acquire(acquiring *call, bool keep) {
                                      status == HF_EDONE ? hf_once_outcome_of(op->hold) : status);
     hf_client_unlock(call->client);
     if (op->owed)
-        hf_undo_now(op->hold, NULL, deadline_of_end(call));
+        hf_undo_now(op->hold, NULL, deadline_of_end(op));
     hf_brake_set(call->brake);
     return status;
 }

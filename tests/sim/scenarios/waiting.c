@@ -229,6 +229,37 @@ static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void
     assert_stays_free("k", 5000);
 }
 
+static void signal_all(void *process) { sim_interrupt(process); }
+
+static void *acquire_until_a_signal(void *argument) {
+    waiter *w = argument;
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_INTERRUPTIBLE};
+    w->status = hf_lock_acquire_as(lock, NULL, 0, 1000, &options, &w->hold);
+    w->done_at = now_ms();
+    return NULL;
+}
+
+/* Seed 36000179: the same, and signals arrive meanwhile. */
+static void test_signals_give_the_end_of_a_wait_no_time_of_its_own(void **state) {
+    (void)state;
+    waiter w = {.lock = lock};
+    end_subscription();
+    assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT); /* the server knows the scripts */
+    int64_t since = now_ms();
+    assert_int_equal(pthread_create(&w.thread, NULL, acquire_until_a_signal, &w), 0);
+    sleep_ms(100);
+    give_back(hold, HF_OK);
+    sleep_ms(800);
+    atomic_store(&way->delay_ms, 950);
+    for (int ms = 1100; ms < 2100; ms += 50) /* at one of them it asks once more */
+        sim_at(sim_now() + ms * SIM_MS, signal_all, sim_self());
+    pthread_join(w.thread, NULL);
+    atomic_store(&way->delay_ms, 0);
+    if (w.done_at - since > 3050)
+        fail_msg("an acquire with 1 s took %lld ms", (long long)(w.done_at - since));
+    assert_stays_free("k", 5000);
+}
+
 /* H222: each acquire has a client of its own, which asks less and less often where no messages
  * arrive. */
 static void test_no_memory_to_ask_in_the_end_is_not_told_as_held(void **state) {
@@ -753,6 +784,25 @@ static bool braked_end(braked *mine) {
     return mine->status != HF_OK;
 }
 
+static void stand_still(void *process) { sim_pause(process); }
+static void go_on(void *process) { sim_resume(process); }
+
+/* H220: the process stands still until long after the time of the call, with a brake or without. */
+static void test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock(void **state) {
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        hf_brake *brake;
+        assert_status(hf_brake_open(&brake), HF_OK);
+        sim_at(sim_now() + 500 * SIM_MS, stand_still, sim_self());
+        sim_at(sim_now() + 5500 * SIM_MS, go_on, sim_self());
+        hf_brake_set(with ? brake : NULL);
+        assert_status(hf_lock_acquire(lock, 1000, NULL), HF_ETIMEOUT);
+        hf_brake_set(NULL);
+        hf_brake_close(brake);
+    }
+    give_back(hold, HF_OK);
+}
+
 /* M16: the brake is pulled at each instant around the grant, which the server may have sent and the
  * client not seen. An unclaimed grant would stand for 3 s. */
 static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void **state) {
@@ -842,6 +892,8 @@ int main(int count, char **words) {
         TEST(test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew),
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
         TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
+        TEST(test_signals_give_the_end_of_a_wait_no_time_of_its_own),
+        TEST(test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock),
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
     };
