@@ -7,6 +7,7 @@
 #include "limits.h"
 #include "program.h"
 #include "rules.h"
+#include "servers.h"
 
 /* ------------------------------------------------------------------- Once */
 
@@ -279,7 +280,8 @@ void tell(program *p) {
     case 0:
         c = judge_call("ping");
         sim_trace("ping: %s", hf_status_name(hf_client_ping(p->client, &count)));
-        judge_answered(&c, patience());
+        judge_answered(&c,
+                       patience() * (strstr(work.url, "cluster") != NULL ? servers_count() : 1));
         break;
     case 1:
         c = judge_call("survey");

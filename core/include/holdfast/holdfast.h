@@ -342,7 +342,7 @@ HF_API const char *hf_client_warning(const hf_client *client);
  *         HF_EFORKED, HF_ENOMEM   A server did not answer; without a quorum, the servers after it
  *         were not pinged.
  *
- * Threads:  any.   Blocks: one round trip to each, connect_timeout_ms in all.   Since: 0.1.
+ * Threads:  any.   Blocks: one round trip to each, at most connect_timeout_ms each.   Since: 0.1.
  */
 HF_API hf_status hf_client_ping(hf_client *client, size_t *servers_out);
 

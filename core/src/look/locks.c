@@ -162,8 +162,7 @@ static hf_status refresh(hf_locks *locks) {
 
 static hf_status ping(hf_client *master, hf_request *request, redisReply **reply) {
     (void)request;
-    return hf_node_ask(master, 0, hf_client_patience(master), NULL, &(const hf_words){1, {"PING"}},
-                       reply);
+    return hf_node_ask(master, 0, NULL, &(const hf_words){1, {"PING"}}, reply);
 }
 
 /* Return the client of one master: among several, of the first that answers. */

@@ -5,9 +5,10 @@
 #include "lock/undo.h"
 #include "net/pool.h"
 
-hf_status hf_node_ask(hf_client *client, int node, int64_t deadline, char *shown,
-                      const hf_words *words, redisReply **reply_out) {
+hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *words,
+                      redisReply **reply_out) {
     hf_transport *transport = client->transport;
+    int64_t deadline = hf_client_patience(client);
     int64_t now = hf_now();
     hf_status status = HF_ECONNECT;
     if (now >= deadline)

@@ -1,5 +1,4 @@
-/* Requests to a server that concern no single lock; they end with the client's patience, or by the
- * deadline that they are given. */
+/* Requests to a server that concern no single lock; they end with the client's patience. */
 #ifndef HF_NODE_H
 #define HF_NODE_H
 
@@ -10,8 +9,8 @@
  * dead. An error is an answer too. The caller frees the reply. shown: receives the server's
  * address, with room for HF_SHOWN_MAX bytes; or NULL. */
 #define HF_SHOWN_MAX 128
-hf_status hf_node_ask(hf_client *client, int node, int64_t deadline, char *shown,
-                      const hf_words *words, redisReply **reply_out);
+hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *words,
+                      redisReply **reply_out);
 
 /*
  * All requests, HF_NODE_MOST at most, in one write, whatever slots the node serves. They must only

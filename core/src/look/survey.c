@@ -14,9 +14,9 @@
 /* ------------------------------------------------------------------ Ping */
 
 /* Return an answer of the server, or the status of its error. */
-static hf_status ask(hf_client *client, int node, int64_t deadline, char *shown,
-                     const hf_words *words, redisReply **reply) {
-    hf_status status = hf_node_ask(client, node, deadline, shown, words, reply);
+static hf_status ask(hf_client *client, int node, char *shown, const hf_words *words,
+                     redisReply **reply) {
+    hf_status status = hf_node_ask(client, node, shown, words, reply);
     if (status != HF_OK || (*reply)->type != REDIS_REPLY_ERROR)
         return status;
     hf_transport_error(client->transport, shown, (*reply)->str, &status);
@@ -41,14 +41,13 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
         status = hf_quorum_try(client, false, servers_out);
     if (status != HF_OK || client->quorum != NULL)
         return status;
-    int64_t deadline = hf_client_patience(client); /* all nodes together have it */
     for (int node = 0; status == HF_OK; node++) {
         char shown[HF_SHOWN_MAX];
         redisReply *reply;
         node = hf_node_next(client->transport, node);
         if (node < 0)
             break;
-        status = ask(client, node, deadline, shown, &(const hf_words){1, {"PING"}}, &reply);
+        status = ask(client, node, shown, &(const hf_words){1, {"PING"}}, &reply);
         freeReplyObject(reply);
         servers += status == HF_OK;
     }
@@ -86,10 +85,6 @@ find(survey *of, int32_t level, const char *subject, const char *format, ...) {
             *c = '?';
 }
 
-static hf_status question(survey *of, const hf_words *words, redisReply **reply) {
-    return ask(of->client, of->node, hf_client_patience(of->client), of->server, words, reply);
-}
-
 static const char *field(const survey *of, const char *name, char to[64]) {
     return hf_info_field(of->info->str, name, to, 64);
 }
@@ -103,7 +98,8 @@ static int64_t number_of(const survey *of, const char *name) {
 static const char *setting(survey *of, const char *name, char to[64]) {
     redisReply *reply;
     *to = '\0';
-    hf_status status = question(of, &(const hf_words){3, {"CONFIG", "GET", name}}, &reply);
+    hf_status status = ask(of->client, of->node, of->server,
+                           &(const hf_words){3, {"CONFIG", "GET", name}}, &reply);
     if (status != HF_OK)
         return to;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
@@ -249,7 +245,8 @@ static void look_at_run(survey *of) {
 static hf_status look_at_list(survey *of) {
     redisReply *reply;
     const char *own = of->members->list;
-    hf_status status = question(of, &(const hf_words){2, {"GET", HF_MEMBERS_KEY}}, &reply);
+    hf_status status = ask(of->client, of->node, of->server,
+                           &(const hf_words){2, {"GET", HF_MEMBERS_KEY}}, &reply);
     if (status != HF_OK)
         return status;
     if (reply->type != REDIS_REPLY_STRING)
@@ -267,7 +264,8 @@ static hf_status look_at_list(survey *of) {
 }
 
 static hf_status look_at_info(survey *of) {
-    hf_status status = question(of, &(const hf_words){1, {"INFO"}}, &of->info);
+    hf_status status =
+        ask(of->client, of->node, of->server, &(const hf_words){1, {"INFO"}}, &of->info);
     if (refused(status)) {
         find(of, HF_FINDING_NOTE, "version",
              "the user may not use INFO, which tells version, eviction, persistence and replicas");
@@ -318,7 +316,8 @@ static void look_at_timeouts(survey *of) {
 static hf_status look_at_clock(survey *of) {
     redisReply *reply;
     int64_t before = hf_wall_us();
-    hf_status status = question(of, &(const hf_words){1, {"TIME"}}, &reply);
+    hf_status status =
+        ask(of->client, of->node, of->server, &(const hf_words){1, {"TIME"}}, &reply);
     int64_t after = hf_wall_us();
     if (refused(status)) {
         find(of, HF_FINDING_WARNING, "clock", "the user may not use TIME, which every lock needs");

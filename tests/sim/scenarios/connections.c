@@ -537,6 +537,7 @@ static void test_what_is_started_leaves_the_only_connection_to_calls(void **stat
     pthread_t thread;
     hf_lock *locks[BOTH];
     hf_hold *holds[BOTH];
+    hf_lock_info info = {.size = sizeof info};
     (void)state;
     hf_client *client = open_through(&way);
     assert_true(hf_client_fd(client) >= 0);
@@ -544,6 +545,7 @@ static void test_what_is_started_leaves_the_only_connection_to_calls(void **stat
         locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
         holds[i] = held(locks[i]);
     }
+    assert_status(hf_lock_inspect(locks[0], 0, &info, NULL), HF_OK); /* the server has the script */
     atomic_store(&way.shut, true);
     atomic_store(&way.way.bytes, 16384); /* each request takes 100 ms */
     atomic_store(&looks, true);

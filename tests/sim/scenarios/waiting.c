@@ -257,6 +257,7 @@ static void test_signals_give_the_end_of_a_wait_no_time_of_its_own(void **state)
     atomic_store(&way->delay_ms, 0);
     if (w.done_at - since > 3050)
         fail_msg("an acquire with 1 s took %lld ms", (long long)(w.done_at - since));
+    assert_int_not_equal(w.status, HF_ETIMEOUT);
     assert_stays_free("k", 5000);
 }
 
@@ -787,19 +788,29 @@ static bool braked_end(braked *mine) {
 static void stand_still(void *process) { sim_pause(process); }
 static void go_on(void *process) { sim_resume(process); }
 
-/* H220: the process stands still until long after the time of the call, with a brake or without. */
+/* H220: the process stands still until after the time of the call; a thread waits, without a brake
+ * or with one, or the keeper waits for a started acquire. */
 static void test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock(void **state) {
+    hf_brake *brake;
     (void)state;
-    for (int with = 0; with < 2; with++) {
-        hf_brake *brake;
-        assert_status(hf_brake_open(&brake), HF_OK);
-        sim_at(sim_now() + 500 * SIM_MS, stand_still, sim_self());
-        sim_at(sim_now() + 5500 * SIM_MS, go_on, sim_self());
-        hf_brake_set(with ? brake : NULL);
-        assert_status(hf_lock_acquire(lock, 1000, NULL), HF_ETIMEOUT);
-        hf_brake_set(NULL);
-        hf_brake_close(brake);
-    }
+    assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT); /* the server knows the scripts */
+    assert_status(hf_brake_open(&brake), HF_OK);
+    atomic_store(&way->delay_ms, 100);
+    for (int ms = 1500; ms < 8000; ms += 2700)
+        for (int how = 0; how < 3; how++) {
+            sim_at(sim_now() + 900 * SIM_MS, stand_still, sim_self());
+            sim_at(sim_now() + ms * SIM_MS, go_on, sim_self());
+            hf_brake_set(how == 1 ? brake : NULL);
+            if (how < 2)
+                assert_status(hf_lock_acquire(lock, 1000, NULL), HF_ETIMEOUT);
+            else
+                assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
+            hf_brake_set(NULL);
+            if (how == 2)
+                assert_status(next_of(client).status, HF_ETIMEOUT);
+        }
+    atomic_store(&way->delay_ms, 0);
+    hf_brake_close(brake);
     give_back(hold, HF_OK);
 }
 
