@@ -102,8 +102,11 @@ static void test_bad_input_is_refused_and_nothing_taken(void **state) {
     (void)state;
     hf_lock *twice[] = {hers[0], hers[1], hers[0]}, *strangers[] = {hers[0], his[1]};
     hf_lock *none[] = {hers[0], NULL};
+    memset(holds, 0xa5, sizeof holds);
     assert_status(hf_lock_acquire_all(twice, 3, NULL, 0, 0, NULL, holds), HF_EINVAL);
     assert_message("'a' is given twice");
+    for (int i = 0; i < NAMES; i++)
+        assert_null(holds[i]);
     assert_status(hf_lock_acquire_all(strangers, 2, NULL, 0, 0, NULL, holds), HF_EINVAL);
     assert_status(hf_lock_acquire_all(none, 2, NULL, 0, 0, NULL, holds), HF_EINVAL);
     assert_status(hf_lock_acquire_all(hers, 0, NULL, 0, 0, NULL, holds), HF_EINVAL);

@@ -143,13 +143,14 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *o
     hf_caller caller = {.owner = owner, .owner_length = owner_len, .thread = true};
     if (holds_out == NULL)
         return hf_fail(HF_EINVAL, "holds_out is NULL");
+    if (count <= HF_JOIN_MAX)
+        memset(holds_out, 0, count * sizeof *holds_out);
     hf_status status = prepare(locks, count, turns);
     if (status == HF_OK)
         status = hf_options_copy(&first, sizeof first, options != NULL ? options[0] : NULL,
                                  "hf_acquire_options");
     if (status != HF_OK)
         return status;
-    memset(holds_out, 0, count * sizeof *holds_out);
     hf_client *client = locks[0]->client;
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
     while (status == HF_OK) {

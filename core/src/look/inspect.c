@@ -156,6 +156,10 @@ static hf_status break_masters(const hf_lock *lock, int64_t fence, bool foreign)
                                  : fence > 0 && of.found[i].first.fence == fence) &&
             (named == masters || count_like(&of, i) > count_like(&of, named)))
             named = i;
+    if (named == masters && !of.found[find_view(&of)].held) { /* the lock is free */
+        free_looks(&of);
+        return HF_OK;
+    }
     hf_gathering *heard = hf_gathering_new(lock->client, send);
     if (named == masters)
         status = hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",

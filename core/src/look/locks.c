@@ -244,7 +244,7 @@ static int next_node(const hf_locks *locks) {
 /* Find out whether a slot has another node than at the beginning of the pass, or is being moved. */
 static hf_status find_moves(hf_locks *locks, bool *moved) {
     *moved = false;
-    for (size_t i = 0; i < count_nodes(locks); i++) {
+    for (size_t i = 0; i < count_nodes(locks) && !*moved; i++) {
         const place *at = &locks->places[i];
         place now;
         if (!at->walked || at->failed)
@@ -252,7 +252,7 @@ static hf_status find_moves(hf_locks *locks, bool *moved) {
         hf_status status = survey(locks, (int)i, &now);
         if (status != HF_OK && !is_nodes(status))
             return status;
-        *moved = *moved || status != HF_OK || at->moving || now.moving || now.slots != at->slots;
+        *moved = status != HF_OK || at->moving || now.moving || now.slots != at->slots;
     }
     return HF_OK;
 }

@@ -29,6 +29,8 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *
             now = hf_now();
         }
     }
+    if (status == HF_ECONNECT) /* another node may have its slots by now */
+        hf_discovery_look(transport->discovery);
     return status;
 }
 

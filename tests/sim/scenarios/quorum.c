@@ -2227,6 +2227,17 @@ static void test_a_ping_is_answered_by_a_majority(void **state) {
     servers_command(2, "DEL hf1:members");
 }
 
+static void test_a_free_lock_is_broken_without_an_error(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    int64_t fence = hf_hold_fence(hold);
+    (void)state;
+    assert_status(hf_lock_break(lock, fence - 1, 0), HF_ENOTHELD);
+    give_back(hold, HF_OK);
+    assert_status(hf_lock_break(lock, fence, 0), HF_OK);
+    hf_lock_close(lock);
+}
+
 /* The answers were there all the time, and do not measure the way. */
 static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -2635,6 +2646,7 @@ int main(int count, char **words) {
         TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
         TEST(test_a_ping_is_answered_by_a_majority),
+        TEST(test_a_free_lock_is_broken_without_an_error),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
         TEST(test_another_library_s_key_on_the_first_master_ends_no_wait),
         TEST(test_what_most_masters_have_again_is_not_told_as_held),

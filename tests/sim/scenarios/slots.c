@@ -399,6 +399,21 @@ static void test_a_walk_begins_with_no_node_that_has_just_lost_its_slots(void **
     hf_lock_close(lock);
 }
 
+/* H251: no other call meets the node that has died. */
+static void test_a_ping_follows_the_slots_of_a_node_that_died(void **state) {
+    size_t answered;
+    (void)state;
+    assert_status(hf_client_ping(client, &answered), HF_OK);
+    sim_server_pause(servers_at(LAST_NODE), true);
+    give_slots(ITS_FIRST_SLOT, 16383, 0);
+    assert_status(hf_client_ping(client, &answered), HF_ECONNECT);
+    sleep_ms(3000);
+    assert_status(hf_client_ping(client, &answered), HF_OK);
+    assert_int_equal(answered, servers_count() - 1);
+    sim_server_pause(servers_at(LAST_NODE), false);
+    give_slots(ITS_FIRST_SLOT, 16383, LAST_NODE);
+}
+
 /* H249 */
 static void test_a_ping_counts_the_nodes_that_answer(void **state) {
     size_t answered;
@@ -427,6 +442,7 @@ int main(int count, char **words) {
         TEST(test_a_hold_that_cannot_be_asked_for_stops_no_other_thread),
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
         TEST(test_a_ping_counts_the_nodes_that_answer),
+        TEST(test_a_ping_follows_the_slots_of_a_node_that_died),
     };
     return RUN_TESTS(tests, count, words);
 }
