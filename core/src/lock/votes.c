@@ -69,7 +69,7 @@ static void share_renewal(const struct hf_ballot *ballot) {
         of->terms.renew = renew;
         of->validity.end = HF_NO_DEADLINE;
         hf_validity_end_by(&of->validity, end);
-        hf_renewal_plan_locked(of);
+        hf_renewal_shortened_locked(of); /* an earlier end has cut its deadline */
     }
 }
 

@@ -1012,6 +1012,28 @@ static void test_what_nests_with_the_same_lease_leaves_no_doubt(void **state) {
     }
 }
 
+/* H253, seed 37150230: the hold that is left ends soon, by its max_hold, and another nests in it.
+ */
+static void test_what_nests_in_a_hold_that_ends_soon_is_renewed_in_time(void **state) {
+    hf_lock *brief = open_lock(
+                ann, "k", "owner",
+                OPTIONS(.lease_ms = 3000, .renew = HF_ON, .max_hold_ms = 1500, .reentrant = HF_ON)),
+            *renewed = nesting_lock(3000, HF_ON);
+    (void)state;
+    for (int left_ms = 600; left_ms > 100; left_ms -= 50) {
+        hf_hold *outer = acquire(renewed), *ends = nest(brief, outer);
+        sleep_ms(1500 - left_ms); /* the votes have been renewed */
+        give_back(outer, HF_OK);
+        hf_hold *last = nest(renewed, ends);
+        sleep_ms(3000);
+        assert_int_equal(hf_hold_state(last), HF_STATE_HELD);
+        give_back(last, HF_OK);
+        hf_hold_close(ends);
+    }
+    hf_lock_close(brief);
+    hf_lock_close(renewed);
+}
+
 /* The nested hold has a max_hold of its own. */
 static void test_what_nests_outlasts_the_max_hold_around_it(void **state) {
     hf_lock *brief = open_lock(
@@ -2597,6 +2619,7 @@ int main(int count, char **words) {
         TEST(test_a_vote_that_joins_has_the_lease_of_the_others),
         TEST(test_what_nests_with_the_same_lease_leaves_no_doubt),
         TEST(test_what_nests_outlasts_the_max_hold_around_it),
+        TEST(test_what_nests_in_a_hold_that_ends_soon_is_renewed_in_time),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
         TEST(test_a_master_that_does_not_confirm_is_asked_again),
