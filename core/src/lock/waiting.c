@@ -167,9 +167,11 @@ static void try_again(hf_op *op) {
 /* Forget a dead id: none of its copies is granted the lock any more. */
 static void lose_id(hf_op *op) {
     op->hold->out = (unsigned)op->asking;
+    if (op->canceled) /* its own release has buried the id, and ends it */
+        return;
     if (op->tries)
         hf_op_finish_locked(op, HF_EBUSY);
-    else if (!op->canceled && !op->busy && hf_op_renew_id_locked(op) == HF_OK)
+    else if (!op->busy && hf_op_renew_id_locked(op) == HF_OK)
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
