@@ -571,7 +571,9 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         return;
     }
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
-    if (link->pair_sent == 0 || gap_us > STEP_US || gap_us < -STEP_US) {
+    int64_t age_us = (start - link->pair_sent) / 1000 - gap_us;
+    int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of the gap, in ns */
+    if (link->pair_sent == 0 || age_us < -drift / 1000 || age_us > STEP_US) {
         /* Its age is not known: ask. */
         op->epoch = 0;
         hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
@@ -580,11 +582,10 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     /* The grant was not requested just now, and may have been in a buffer for long: it began when
      * it was received, or earlier, by the server's own clock since one of our requests was sent;
      * the earlier of the two counts. */
-    if (link->pair_sent + gap_us * 1000 < start) {
+    if (age_us > 0) {
         HF_MARK("C4");
-        start = link->pair_sent + gap_us * 1000;
+        start -= age_us * 1000;
     }
-    int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of the gap, in ns */
     int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
     op->early.fence = grant->fence;
     op->early.began_at = start;

@@ -110,14 +110,16 @@ static void test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold(voi
     hf_lock_close(lock);
 }
 
-/* Check a grant that arrives late_ms late, and whose claim is under way for long. */
-static void assert_grant_is_short(int late_ms) {
+/* Check a grant that arrives late_ms late, after a step of the server's clock, and whose claim is
+ * under way for long. */
+static void assert_grant_is_short(int late_ms, int step_ms) {
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
             *theirs = lease_lock(other, "k", 60000, HF_OFF);
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
     sleep_ms(500);
+    servers_set_clock(0, step_ms * SIM_MS);
     atomic_store(&way->holds_grants, true);
     proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
     give_back(hold, HF_OK);
@@ -132,18 +134,26 @@ static void assert_grant_is_short(int late_ms) {
     atomic_store(&way->holds_request, false);
     assert_soon(hf_hold_remaining_ms(done.hold) > 50000);
     give_back(done.hold, HF_OK);
+    servers_set_clock(0, 0);
     hf_lock_close(lock);
     hf_lock_close(theirs);
 }
 
 static void test_a_grant_is_short_until_it_is_claimed(void **state) {
     (void)state;
-    assert_grant_is_short(0);
+    assert_grant_is_short(0, 0);
 }
 
 static void test_a_grant_that_comes_late_is_shorter(void **state) {
     (void)state;
-    assert_grant_is_short(1000);
+    assert_grant_is_short(1000, 0);
+}
+
+/* H255 */
+static void test_a_grant_that_comes_late_after_a_step_is_shorter(void **state) {
+    (void)state;
+    assert_grant_is_short(1000, 5000);
+    assert_grant_is_short(1000, -5000);
 }
 
 /* Seed 16060: the key is deleted, another client has the lock, and then a late copy of the acquire
@@ -608,6 +618,7 @@ int main(int count, char **words) {
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
         TEST(test_a_grant_that_comes_late_is_shorter),
+        TEST(test_a_grant_that_comes_late_after_a_step_is_shorter),
         TEST(test_a_claim_never_makes_a_hold_endless),
         TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
         TEST(test_a_claim_learns_that_another_hold_nests_in_its_own),

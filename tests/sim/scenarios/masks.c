@@ -19,10 +19,10 @@ typedef enum { DEAD, EMPTY, HUNG, APART, DEAF, MUTE, STALLS, KINDS } fault;
 static const char *const names[KINDS] = {"dead", "empty", "hung",  "apart",
                                          "deaf", "mute",  "stalls"};
 
-static void go_on(void *server) { sim_server_pause(server, false); }
-static void stand_still(void *server) {
+static void answer_again(void *server) { sim_server_pause(server, false); }
+static void be_silent(void *server) {
     sim_server_pause(server, true);
-    sim_at(sim_now() + 200 * SIM_MS, go_on, server);
+    sim_at(sim_now() + 200 * SIM_MS, answer_again, server);
 }
 
 static void set_fault(int which, fault kind, bool on) {
@@ -43,7 +43,7 @@ static void set_fault(int which, fault kind, bool on) {
         break;
     case STALLS: /* it answers in a tenth of the next seconds */
         for (int n = 0; on && n < 50; n++)
-            sim_at(sim_now() + n * 220 * SIM_MS, stand_still, servers_at(which));
+            sim_at(sim_now() + n * 220 * SIM_MS, be_silent, servers_at(which));
         break;
     default:
         if (kind != MUTE)

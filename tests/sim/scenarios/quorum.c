@@ -2359,15 +2359,6 @@ static void test_the_last_round_of_an_acquire_takes_the_time_to_connect_once(voi
     hf_lock_close(slow);
 }
 
-static void go_on(void *process) { sim_resume(process); }
-
-/* Stand still; the threads go on in any order. */
-static void stand_still(int ms) {
-    sim_at(sim_now() + ms * SIM_MS, go_on, sim_self());
-    sim_pause(sim_self());
-    sleep_ms(ms);
-}
-
 /* The masters are far away: the last round has time for their answers, though the wait in line
  * ended late. */
 static void test_the_last_round_of_an_acquire_has_half_of_the_time(void **state) {
@@ -2426,7 +2417,8 @@ static void test_who_stands_still_after_its_time_asks_all_the_same(void **state)
         waiter *w = waiter_start(bens, 100);
         sleep_ms(150); /* until it waits only for that master */
         set_fault(0, PAUSED, false);
-        stand_still(2500);
+        stands_still(0, 2500);
+        sleep_ms(2500);
         waiter_join(w, HF_ETIMEOUT);
         give_back(other, HF_OK);
     }
@@ -2450,7 +2442,8 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
         sleep_ms(long_ago ? 50 : 90);
         assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
         usleep((useconds_t)(40 + 8 * n)); /* sent, and not answered yet */
-        stand_still(long_ago ? 80 : 5000);
+        stands_still(0, long_ago ? 80 : 5000);
+        sleep_ms(long_ago ? 80 : 5000);
         waiter_join(w, HF_ETIMEOUT);
         hf_completion done = completion_within(ben, 10000);
         assert_status(done.status, HF_OK);

@@ -64,6 +64,15 @@ static inline int64_t connects(void) {
     return atoll(strstr(STRING("INFO stats"), "total_connections_received:") + 27);
 }
 
+static inline void stand_still(void *process) { sim_pause(process); }
+static inline void go_on(void *process) { sim_resume(process); }
+
+/* Let this process stand still for a time; its threads then go on in any order. */
+static inline void stands_still(int after_ms, int for_ms) {
+    sim_at(sim_now() + after_ms * SIM_MS, stand_still, sim_self());
+    sim_at(sim_now() + (after_ms + for_ms) * SIM_MS, go_on, sim_self());
+}
+
 /* ------------------------------------------------------------------ Relays */
 
 /* A way to a server, which may change, and which may be slow for requests. */
