@@ -359,28 +359,32 @@ hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection 
 hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64_t *now,
                        hf_connection **connection_out) {
     shelf *at = enter(pool, node, how == HF_POOL_CONFIRMS);
-    waiter mine = {.joins = how != HF_POOL_ALONE};
-    hf_status status = HF_OK;
-    bool got = get(at, &mine, at->kept || waits_alone(at), *now);
-    if (pool->closed.first != NULL)
-        serve_waiting(at);
-    if (!got) {
-        status = wait_in_place(at, &mine, deadline);
+    for (;;) {
+        waiter mine = {.joins = how != HF_POOL_ALONE};
+        hf_status status = HF_OK;
+        bool got = get(at, &mine, at->kept || waits_alone(at), *now);
+        if (pool->closed.first != NULL)
+            serve_waiting(at);
+        if (!got) {
+            status = wait_in_place(at, &mine, deadline);
+            *now = hf_now();
+        }
+        /* If the new connection hangs, half of the time is left for the open one. */
+        int64_t by = open_now(at) > 0 ? *now + (deadline - *now) / 2 : deadline;
+        leave(pool, false);
+        *connection_out = mine.connection;
+        if (status != HF_OK || mine.connection != NULL)
+            return status;
+        status = hf_discovery_connect(pool->discovery, node, by, connection_out);
         *now = hf_now();
+        enter(pool, node, false);
+        bool open = end_opening(pool, at, *connection_out, mine.joins, status);
+        /* Whatever the reason is, an open connection will be free. */
+        if (status == HF_OK || !open) {
+            leave(pool, status == HF_OK);
+            return status;
+        }
     }
-    /* If the new connection hangs, half of the time is left for the open one. */
-    int64_t by = open_now(at) > 0 ? *now + (deadline - *now) / 2 : deadline;
-    leave(pool, false);
-    *connection_out = mine.connection;
-    if (status != HF_OK || mine.connection != NULL)
-        return status;
-    status = hf_discovery_connect(pool->discovery, node, by, connection_out);
-    *now = hf_now();
-    enter(pool, node, false);
-    bool open = end_opening(pool, at, *connection_out, mine.joins, status);
-    leave(pool, status == HF_OK);
-    /* Whatever the reason is, an open connection will be free. */
-    return status != HF_OK && open ? HF_ECONNECT : status;
 }
 
 /* ---------------------------------------------------------- For the keeper */
