@@ -142,11 +142,8 @@ static bool get(shelf *at, waiter *who, bool behind, int64_t now) {
     who->connection = connection;
     if (connection != NULL)
         return true;
-    /* After a failed try: others would join while this call tries again. */
-    bool in_line = who->place.list != NULL;
-    bool stays = in_line && !who->joins && open_now(at) > 0 && at->tries.pause_ms > 0;
     /* When a connection is returned, the waiting calls are served again. */
-    if (at->open_count >= at->most || makes_do(at, now) || stays ||
+    if (at->open_count >= at->most || makes_do(at, now) ||
         (at->open_count > 0 && HF_UNUSUAL("the pool is full")))
         return false;
     begin_to_open(at);
