@@ -351,10 +351,9 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
     hf_task_submit(&client->links, task, deadline_of_end(op));
 }
 
-/* End an op whose time is up; the time is up only now if the process stood still. An op that has
- * not asked at all yet asks once: only the server's answer shows that others kept the lock. */
+/* End an op whose time is up. An op that has not asked at all yet asks once: only the server's
+ * answer shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
-    op->until = hf_later(op->until, hf_now());
     bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
         leave_by_keeper(op, HF_ETIMEOUT);
@@ -362,7 +361,7 @@ static void time_is_up(hf_op *op) {
 
 static void op_due(hf_timer *timer, int64_t now) {
     hf_op *op = HF_OF(hf_op, timer, timer);
-    (void)now;
+    op->until = hf_later(op->until, now); /* the process may have stood still */
     if (!op->canceled)
         time_is_up(op);
 }
@@ -484,8 +483,6 @@ static hf_status queue_locked(acquiring *call) {
         status = hf_op_wait_locked(op, HF_UNTIL_NO_PLACE, call->interruptible);
     if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
         return status;
-    if (status == HF_ETIMEOUT && hf_now() >= hf_op_deadline(op))
-        op->until = hf_now(); /* the process stood still until no answer could arrive */
     leave_by_thread_locked(call, status);
     return HF_OK;
 }

@@ -147,6 +147,8 @@ static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
                                          : NULL;
         bool readable;
         hf_status status = sleep_on(op, heard, ms, interruptible, &listens, &readable);
+        if (wait != HF_UNTIL_DONE)
+            op->until = hf_later(op->until, hf_now()); /* the process may have stood still */
         if (status != HF_OK)
             return status;
         hf_link *link = op->link; /* NULL: the op is done, and another thread reads */
