@@ -35,6 +35,9 @@
  *
  * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME (macOS: CLOCK_MONOTONIC),
  * which keeps running while the machine is suspended; the server's clock decides everything else.
+ * `Blocks:` is the time for which a call may wait, while its process runs. With several masters a
+ * second round of requests may follow the first, so that each connect_timeout_ms counts twice, but
+ * for that of an acquire's wait. A call that waits for replicas takes replica_timeout_ms more.
  *
  * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
  * any encoding are allowed, and the library never changes them.
@@ -62,7 +65,11 @@ extern "C" {
 
 /* ---------------------------------------------------------------- Status */
 
-/** The result of a call: HF_OK or an HF_E* value. Released values never change their meaning. */
+/**
+ * The result of a call: HF_OK or an HF_E* value. Released values never change their meaning. Any
+ * call may return HF_EINVAL for a NULL handle, and HF_ENOMEM; any call that asks a server may
+ * return HF_EUNSUPPORTED.
+ */
 typedef int hf_status;
 
 enum {
@@ -336,13 +343,15 @@ HF_API const char *hf_client_warning(const hf_client *client);
  * Send a PING to every server that the client uses (in a Cluster, each master) and wait for the
  * answers. For health checks. The masters of a quorum are asked at once.
  *
- * @param[out] servers_out  The number of servers that answered; may be NULL.
+ * @param[out] servers_out  The number of servers that answered; of a quorum, those that needed no
+ *                          more than twice the majority's time. May be NULL.
  * @retval HF_OK  All servers answered; of a quorum, a majority.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EUNSUPPORTED, HF_EINVAL, HF_ECLOSED,
  *         HF_EFORKED, HF_ENOMEM   A server did not answer; without a quorum, the servers after it
  *         were not pinged.
  *
- * Threads:  any.   Blocks: one round trip to each, at most connect_timeout_ms each.   Since: 0.1.
+ * Threads:  any.   Blocks: one round trip to each, at most connect_timeout_ms each; one more if a
+ * lazy client of a Cluster has made no call before.   Since: 0.1.
  */
 HF_API hf_status hf_client_ping(hf_client *client, size_t *servers_out);
 
@@ -848,8 +857,9 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  *                    described there for HF_EUNKNOWN.
  *                    HF_ECONNECT also if a lease ended during an outage and the timeout has passed.
  *
- * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms for the wait, and one
- * connect_timeout_ms for each release of an acquired lock.   Since: 0.1.
+ * Threads:  any.   Blocks: up to timeout_ms, and for each lock as long as hf_lock_acquire_as() may
+ * block beyond its timeout; then one connect_timeout_ms for each release of an acquired lock.
+ * Since: 0.1.
  */
 HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
                                      size_t owner_len, int64_t timeout_ms,
@@ -870,14 +880,14 @@ HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const 
  * @retval others       As hf_hold_release(). The hold is no longer on the stack, unless it is still
  *                      held: it was to keep the lock, hf_hold_keep_at_least(), and could not.
  *
- * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ * Threads:  any.   Blocks: as hf_hold_release().   Since: 0.1.
  */
 HF_API hf_status hf_lock_release(hf_lock *lock);
 
 /**
  * Release as hf_lock_release() does, for an owner given as in hf_lock_acquire_as().
  *
- * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ * Threads:  any.   Blocks: as hf_hold_release().   Since: 0.1.
  */
 HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len);
 
@@ -1572,9 +1582,10 @@ HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 /**
  * Start hf_lock_acquire_as(). An HF_KIND_ACQUIRE completion follows if, and only if, this function
  * returns HF_OK: within the time that hf_lock_acquire_as() would block. With the replicas option,
- * or HF_ACQUIRE_WHOLE, a client confirms 16 acquires at once; further acquires wait for their
- * turn, and may take longer. If neither the call nor the lock has an owner, the operation is
- * its own owner: two acquires started by one thread exclude each other.
+ * or HF_ACQUIRE_WHOLE, it may take one connect_timeout_ms more; a client confirms 16 acquires at
+ * once, and further acquires wait for their turn, and may take longer. If neither the call nor the
+ * lock has an owner, the operation is its own owner: two acquires started by one thread exclude
+ * each other.
  *
  * @param op       The caller's number for the operation, above 0; no other operation under way on
  *                 this client may have the same number (HF_EINVAL). The number may be reused when
@@ -2037,6 +2048,10 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
  * - any other request, which is sent once, and only if a connection to the server is open and free
  *   at that moment. The call fails: with HF_ECONNECT if nothing was sent, for example
  *   because no connection was free; with HF_EUNKNOWN if the server may have executed the request.
+ *   A request that waits for replicas is not sent at all.
+ *
+ * A pull does not end the requests of hf_client_ping(), hf_client_survey() and hf_locks_next(), or
+ * those to several masters but for an acquire's: they last as they do without a brake.
  */
 typedef struct hf_brake hf_brake;
 

@@ -62,6 +62,8 @@ void hf_node_kick(hf_client *client, hf_names *names) {
 
 int hf_node_next(hf_transport *transport, int node) {
     hf_discovery *discovery = transport->discovery;
+    if (node == 0 && hf_discovery_change(discovery) == 0) /* a lazy client knows no other node */
+        hf_discovery_refresh(discovery, hf_after(hf_now(), transport->connect_ms));
     int count = (int)hf_discovery_nodes(discovery), first = node;
     if (!hf_discovery_clustered(discovery))
         return node == 0 ? 0 : -1;

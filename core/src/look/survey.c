@@ -67,6 +67,7 @@ typedef struct survey {
     redisReply *info;
     hf_finding *findings;
     size_t count;
+    hf_status status; /* of a setting that the server did not answer */
 } survey;
 
 __attribute__((format(printf, 4, 5))) static void
@@ -100,8 +101,10 @@ static const char *setting(survey *of, const char *name, char to[64]) {
     *to = '\0';
     hf_status status = ask(of->client, of->node, of->server,
                            &(const hf_words){3, {"CONFIG", "GET", name}}, &reply);
-    if (status != HF_OK)
+    if (status != HF_OK) {
+        of->status = status != HF_ESERVER ? status : of->status;
         return to;
+    }
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[1]->type == REDIS_REPLY_STRING) {
         snprintf(to, 64, "%s", reply->element[1]->str);
@@ -363,6 +366,8 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
     freeReplyObject(answer.reply);
     hf_request_free(&question);
     hf_request_free(&all);
+    if (status == HF_EUNKNOWN) /* the script changes nothing */
+        return HF_ECONNECT;
     return status == HF_ESERVER ? HF_OK : status;
 }
 
@@ -417,6 +422,8 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
             status = look_at_clock(&of);
         if (status == HF_OK)
             look_at_timeouts(&of);
+        if (status == HF_OK)
+            status = of.status;
         if (status != HF_OK && of.members != NULL && hf_client_check(client) == HF_OK)
             status = tell_absent(&of, status);
         *count_out = status == HF_OK ? of.count : 0;

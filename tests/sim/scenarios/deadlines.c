@@ -118,6 +118,26 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
     close_both(way, client, other);
 }
 
+/* ----------------------------------------------------------------- Surveys */
+
+/* H258: the server falls silent at each of the survey's questions. */
+static void test_a_survey_tells_an_outage_as_no_finding(void **state) {
+    static const char *const questions[] = {"INFO", "TIME", "timeout", "tcp-keepalive", NULL};
+    hf_finding findings[HF_FINDINGS_MAX];
+    size_t found;
+    (void)state;
+    for (int n = 0; n < 5; n++) {
+        proxy *way = proxy_start();
+        hf_client *client = open_with(url_of(way), 500, 500), *other = open_client();
+        warm_up(client);
+        proxy_next(way, GO_DEAD, questions[n] != NULL ? questions[n] : hf_script_permissions.sha1);
+        assert_status(hf_client_survey(client, 0, "a", 1, findings, HF_FINDINGS_MAX, &found),
+                      HF_ECONNECT);
+        assert_int_equal(atomic_load(&way->mishaps), 1);
+        close_both(way, client, other);
+    }
+}
+
 /* ---------------------------------------------------------------- Replicas */
 
 /* G9: the server falls silent when the acquire is to ask for replicas. */
@@ -395,6 +415,7 @@ int main(int count, char **words) {
         TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
         TEST(test_leases_shorter_than_the_ways_cost_few_requests),
         TEST(test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss),
+        TEST(test_a_survey_tells_an_outage_as_no_finding),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
         TEST(test_acquires_in_line_for_replicas_that_are_away_end_in_their_time),

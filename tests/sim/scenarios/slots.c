@@ -426,6 +426,28 @@ static void test_a_ping_counts_the_nodes_that_answer(void **state) {
     sim_server_pause(servers_at(servers_count() - 1), false);
 }
 
+/* H257 */
+static void test_a_lazy_client_pings_all_nodes(void **state) {
+    size_t answered;
+    hf_finding findings[HF_FINDINGS_MAX];
+    hf_client_options options = {.size = sizeof options, .lazy = HF_ON};
+    hf_client *lazy;
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        assert_status(hf_client_open(servers_url(CLUSTER), &options, &lazy), HF_OK);
+        if (n == 0)
+            assert_status(hf_client_ping(lazy, &answered), HF_OK);
+        else
+            assert_status(hf_client_survey(lazy, (size_t)LAST_NODE, NULL, 0, findings,
+                                           HF_FINDINGS_MAX, &answered),
+                          HF_OK);
+        assert_int_not_equal(answered, 0);
+        if (n == 0)
+            assert_int_equal(answered, servers_count());
+        hf_client_close(lazy);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
@@ -443,6 +465,7 @@ int main(int count, char **words) {
         TEST(test_a_walk_begins_with_no_node_that_has_just_lost_its_slots),
         TEST(test_a_ping_counts_the_nodes_that_answer),
         TEST(test_a_ping_follows_the_slots_of_a_node_that_died),
+        TEST(test_a_lazy_client_pings_all_nodes),
     };
     return RUN_TESTS(tests, count, words);
 }
