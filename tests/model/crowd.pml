@@ -1,24 +1,24 @@
 /*
- * A crowd: several waiters of client 1 and some of client 2 at one lock. Pushed grants,
- * their claims and marks, ghosts, and the re-check: a client asks by a timer for its
- * oldest waiter only, and for all of them when it may have lost places in the queue.
- * Scripts take one step each. Time is a count of ticks; clients are in time, unless
+ * A crowd: several waiters of client 1 and some of client 2 wait for one lock. The model has
+ * pushed grants, their claims and marks, ghosts, and the re-check: when its timer is due, a
+ * client asks for its oldest waiter only, or for all of them if it may have lost places in
+ * the queue. Each script is one step. Time is a count of ticks; clients act in time, unless
  * one is stopped.
  *
- * A run has at most one of these faults, at any time: HANDOVER a hold passes to another
- * process, which may die; LEAVE a hold ends by `leave`, and its mark stays; VANISH the
- * queue is deleted; STOPPED client 1 stops; PAUSED it goes on later; UNANSWERED the
- * first ask of waiter 1 was carried out, and its answer lost. Besides, LOSSES answers
- * of re-checks and DEAF messages are lost, REFUSALS claims are refused, and CANCELS
- * waiters of client 2 give up.
+ * A run has at most one of these faults, at any time. HANDOVER: a hold passes to another
+ * process, which may die. LEAVE: a hold ends by `leave`, and its mark stays. VANISH: the
+ * queue is deleted. STOPPED: client 1 stops. PAUSED: client 1 stops, and goes on later.
+ * UNANSWERED: the first request of waiter 1 was carried out, and its answer was lost. In
+ * addition, LOSSES answers of re-checks and DEAF messages are lost, REFUSALS claims are
+ * refused, and CANCELS waiters of client 2 give up.
  *
- * -D sets these, the sizes, and at most one of the mutants. README.md has the table.
+ * -D sets these, the sizes, and at most one mutant. README.md lists the mutants.
  */
 #ifndef N
 #define N 3 /* waiters of client 1 */
 #endif
 #ifndef M
-#define M 1 /* waiters of client 2, which came after them */
+#define M 1 /* waiters of client 2, which arrived later */
 #endif
 #ifndef UNTIL
 #define UNTIL 7
@@ -30,7 +30,7 @@
 #define DEAF 1
 #endif
 #ifndef OUT
-#define OUT 3 /* no waiter is out of the queue for longer */
+#define OUT 3 /* a waiter is out of the queue for fewer ticks */
 #endif
 #ifndef REFUSALS
 #define REFUSALS 0
@@ -39,7 +39,7 @@
 #define CANCELS 0
 #endif
 #define CLAIM 2   /* the lease of a pushed grant until it is claimed */
-#define RECHECK 2 /* when a client asks again */
+#define RECHECK 2 /* after this time a client asks again */
 #define FULL 200  /* the end of a claimed hold */
 #define P (N + M)
 #define OF(i) ((i) <= N -> 1 : 2)
@@ -47,8 +47,8 @@
 
 /* ------------------------------------------------------------- The server */
 
-byte k = P + 1, ends = 1; /* who holds it, and until when; at first, an outsider */
-byte mark;                /* in F: the client of a grant not claimed yet */
+byte k = P + 1, ends = 1; /* the waiter that holds K, and its end; at first an outsider */
+byte mark;                /* in F: the client whose grant is not claimed yet */
 bool in_queue[P + 2];
 byte score[P + 2];
 bool told[P + 2];         /* a message under way */
@@ -58,11 +58,11 @@ byte granted_at[P + 2];
 
 mtype = { WAITS, HOLDS, GONE };
 mtype state[P + 2] = WAITS;
-bool pushed[P + 2];   /* it holds, and has to claim */
+bool pushed[P + 2];   /* it holds, and must still claim */
 bool scored[P + 2];   /* its client knows its score */
 bool ask_all[3];
 byte asks_at[3];
-byte adopted;         /* the hold that another process has */
+byte adopted;         /* the hold that was handed over to another process */
 bool stopped;
 
 byte now, fault = 1, losses = LOSSES, deaf = DEAF, refusals = REFUSALS, cancels = CANCELS;
@@ -76,8 +76,8 @@ bool asked[P + 2];
 
 /* ---------------------------------------------------------------- Scripts */
 
-/* K as it is now. If a pushed grant ended unclaimed, its client is a ghost, and its
- * waiters leave; but who asks is none. */
+/* Remove K if it has ended. If that was an unclaimed grant, its client is a ghost, and its
+ * waiters leave the queue, unless that client is the asker. */
 inline read(asker) {
 	if
 	:: k && now >= ends -> k = 0
@@ -99,7 +99,8 @@ inline read(asker) {
 	v = 0
 }
 
-/* A free K passes on, to the first in the queue; asker: who is answered, not messaged. */
+/* Grant a free K to the first in the queue. asker: the client that learns of it by its
+ * answer, not by a message. */
 inline grant(asker) {
 	if
 	:: k == 0 ->
@@ -147,7 +148,7 @@ inline cancel(i) {
 	grant(0)
 }
 
-/* One call for several waiters of a client. lossy: its answer is lost. */
+/* Ask once for several waiters of a client. lossy: the answer is lost. */
 inline recheck(c, lossy) {
 	first = 0;
 	for (v : 1 .. P) {
@@ -177,7 +178,7 @@ inline recheck(c, lossy) {
 	:: !lossy ->
 		for (v : 1 .. P) {
 			if
-			:: asked[v] && k == v -> /* it may be a grant that still has to be claimed */
+			:: asked[v] && k == v -> /* perhaps by a grant that must still be claimed */
 				state[v] = HOLDS; told[v] = false;
 				pushed[v] = (mark == c)
 			:: else
@@ -202,7 +203,7 @@ inline recheck(c, lossy) {
 
 /* --------------------------------------------------------------- Clients */
 
-/* A grant or a hold was lost before its claim: the others may have lost their places. */
+/* Release a hold that was lost before its claim: the others may have lost their places. */
 inline lost(i) {
 	release(i);
 	ask_all[OF(i)] = true;
@@ -214,14 +215,14 @@ inline lost(i) {
 proctype waiter(byte i) {
 end:
 	do
-	/* The message. */
+	/* The message arrives, or is lost. */
 	:: atomic { AWAKE(OF(i)) && told[i] && W(i) && IN_TIME(i) ->
 		told[i] = false; state[i] = HOLDS; pushed[i] = true
 	   }
 	:: atomic { AWAKE(OF(i)) && told[i] && W(i) && !IN_TIME(i) -> told[i] = false; lost(i) }
 	:: atomic { AWAKE(OF(i)) && told[i] && !W(i) -> told[i] = false }
 	:: atomic { told[i] && deaf > 0 -> deaf--; told[i] = false }
-	/* The claim. */
+	/* The claim is answered or refused, or comes too late. */
 	:: atomic { AWAKE(OF(i)) && state[i] == HOLDS && pushed[i] && IN_TIME(i) ->
 		if
 		:: k == i -> mark = 0; ends = FULL
@@ -239,7 +240,7 @@ end:
 		state[i] = GONE; pushed[i] = false;
 		lost(i)
 	   }
-	/* The end: a drop before the claim is a release too. */
+	/* The end: a drop before the claim is a release, too. */
 	:: atomic { AWAKE(OF(i)) && state[i] == HOLDS && !(pushed[i] && !IN_TIME(i)) ->
 		state[i] = GONE;
 #ifdef MUTANT_DROP_WITHOUT_RELEASE
@@ -265,10 +266,10 @@ end:
 		!pushed[i]
 #endif
 		-> fault = 0;
-		state[i] = GONE; pushed[i] = false; adopted = i; ends = FULL /* renewed there */
+		state[i] = GONE; pushed[i] = false; adopted = i; ends = FULL /* the process renews it */
 	   }
 	:: atomic { adopted == i && k == i -> release(i); adopted = 0 }
-	:: atomic { adopted == i && k == i && ends == FULL -> ends = now + 1 } /* it died */
+	:: atomic { adopted == i && k == i && ends == FULL -> ends = now + 1 } /* the process died */
 #endif
 #ifdef LEAVE
 	:: atomic { fault && i <= N && state[i] == HOLDS && pushed[i] && IN_TIME(i) ->
@@ -325,7 +326,7 @@ end:
 	do
 	:: atomic { now < UNTIL && !DUE(1) && !DUE(2) && NOBODY_BUSY ->
 		now++;
-		/* It was let go of, and still nobody else gets it. */
+		/* A hold that its client dropped does not stay. */
 		must(DROPPED, k == 0 || k > P || state[k] != GONE || adopted == k || now > ends);
 		for (v : 1 .. P) {
 			if
@@ -342,7 +343,7 @@ end:
 			must(PROGRESS, free_for <= RECHECK)
 		:: else -> free_for = 0
 		fi;
-		/* A stopped client of many waiters holds the others up for one claim. */
+		/* A stopped client with many waiters delays the others by one claim lease only. */
 		if
 		:: stopped && ANY(2) && (k == 0 || (k <= N && state[k] != HOLDS && ends != FULL)) ->
 			held_up++;
@@ -370,6 +371,6 @@ init {
 	}
 	if
 	:: atomic { k == P + 1 -> release(P + 1) }
-	:: k != P + 1 /* it has ended */
+	:: k != P + 1 /* the outsider's hold has ended */
 	fi
 }

@@ -1,17 +1,17 @@
 /*
- * The forms of K and of F, exclusive holds only: the fast paths (take, the plain HDEL,
- * wait, the short release) beside the general scripts, each in one step. Dead hold ids,
- * and a late copy of each of these requests.
+ * The forms of K and of F, for exclusive holds only: the fast paths (take, the plain HDEL,
+ * wait, the short release) beside the general scripts, each in one step. The model has dead
+ * hold ids, and a late copy of each of these requests.
  *
- * There is no clock: a lease may end at any time, within a budget, and its holder knows
- * (lease.pml has what it takes for that). A run has budgets of faults (a lost answer, a
- * late copy, a lost message), of ended leases, of deaths and of losses of F.
+ * There is no clock: a lease may end at any time, within a budget, and its holder notices at
+ * once (lease.pml shows how). A run has budgets of faults (a lost answer, a late copy, a lost
+ * message), of ended leases, of deaths and of losses of F.
  *
- * -D sets the sizes of a run, and at most one of the mutants. README.md has the table.
+ * -D sets the sizes of a run, and at most one mutant. README.md lists the mutants.
  */
 #define CLIENTS 2
 #ifndef IDS
-#define IDS 2 /* hold ids of a client, used in turn: each is one acquisition */
+#define IDS 2 /* hold ids of a client, used in turn, one for each acquisition */
 #endif
 #ifndef FAULTS
 #define FAULTS 1
@@ -38,27 +38,27 @@ mtype = { FREE, TAKEN, ONE, MANY };
 mtype form = FREE;
 byte holder, fence; /* of K */
 bool outer, inner;  /* MANY: which of the holder's two holds are there */
-bool barred;        /* ONE: `wait` keeps off, for there may be a dead id */
-byte beside;        /* mutants: the plain field of this id is there too */
+bool barred;        /* ONE: `wait` does nothing, because there may be a dead id */
+byte beside;        /* mutants: the id whose plain field K has, too */
 
-byte last;    /* F: the last fence, */
-bool flagged; /* more than that, namely: */
-byte mark;    /* 1 more than the client of a grant not claimed yet */
-bool graves;  /* there may be a dead id */
+byte last;    /* F: the last fence */
+bool flagged; /* F: `take` leaves the lock to the general script */
+byte mark;    /* F: 1 more than the client whose grant is not claimed yet */
+bool graves;  /* F: there may be a dead id */
 
 bool dead[ALL];
 byte queue[ALL], queued;
-byte told[ALL]; /* a message under way: its fence */
+byte told[ALL]; /* the fence of a grant's message under way; 0: none */
 bool listens[CLIENTS];
 
 /* ------------------------------------------------------------ The clients */
 
 bool crashed[CLIENTS], done[CLIENTS];
 bool over[ALL], holds[ALL];
-byte past[ALL]; /* the fence of its hold whose lease has ended */
+byte past[ALL]; /* the fence of the hold of this id whose lease has ended */
 byte newest;
 byte faults = FAULTS, ends = ENDS, crashes = CRASHES, forgets = FORGETS;
-bool ended; /* K went without a release: whoever waits comes by its re-check */
+bool ended; /* K ended without a release: a waiter gets it by its re-check */
 bool forgot;
 
 mtype = { NOTHING, TAKE, HDEL, WAIT, ACQUIRE, SHORT, LONG, BURY, CANCEL, CANCEL_BURY, CLAIM };
@@ -85,7 +85,7 @@ inline look_for(id) {
 	}
 }
 
-/* Out of the queue goes this id, or (0) all of a client's. */
+/* Remove this id from the queue, or all ids of a client (id 0). */
 inline remove(id, client) {
 	at = 0;
 	for (j : 1 .. queued) {
@@ -120,7 +120,7 @@ inline remember_grave(id) {
 #endif
 }
 
-/* K, if it is free, passes on. asker: 0, or the waiter that is answered. */
+/* Grant a free K to the next waiter. asker: 0, or the waiter that gets the grant in its answer. */
 inline grant(asker) {
 	do
 	:: form != FREE || queued == 0 -> break
@@ -132,12 +132,13 @@ inline grant(asker) {
 		:: i != asker && listens[CLIENT(i)] ->
 			hold(ONE, i); mark = CLIENT(i) + 1; flagged = true;
 			told[i] = fence
-		:: else /* no client would hear of it */
+		:: else /* its client does not listen */
 		fi
 	od
 }
 
-/* Who was told and did not claim is a ghost, and its waiters leave. Whoever asks is none. */
+/* A client that did not claim its grant is a ghost, and its waiters leave, unless that client
+ * is the asker. */
 inline read(asker) {
 	if
 	:: form == FREE && mark ->
@@ -150,7 +151,7 @@ inline read(asker) {
 	fi
 }
 
-/* No waiter is queued: F becomes plain, unless K has the form for a queue. */
+/* Make F plain, unless a waiter, the form of K, a mark or a dead id needs the flag. */
 inline settle() {
 	if
 #ifdef MUTANT_GRAVES_FORGOTTEN
@@ -219,7 +220,7 @@ inline acquire(id) {
 		fi;
 		if
 		:: form != FREE && holder == id -> r_state = HELD; r_fence = fence
-		:: form == FREE -> /* and no waiter is queued */
+		:: form == FREE -> /* then no waiter is queued */
 			hold(TAKEN, id);
 			mark = 0; flagged = graves;
 			r_state = HELD; r_fence = fence
@@ -247,7 +248,7 @@ inline acquire(id) {
 	settle()
 }
 
-/* A nested hold of the same owner: from now on the form is MANY. */
+/* Nest a hold of the same owner: the form becomes MANY. */
 inline nest() {
 	if
 	:: form == TAKEN || form == ONE ->
@@ -303,10 +304,10 @@ inline release_long(id, bury) {
 	after_release()
 }
 
-/* The fast paths of a release; what they do not do goes on in the general one. */
+/* Release by a fast path, or else by the general script. */
 inline release_short(id) {
 	if
-	:: form == TAKEN && holder == id -> drop(); r_state = YES /* HDEL within */
+	:: form == TAKEN && holder == id -> drop(); r_state = YES /* as by HDEL */
 	:: form == ONE && holder == id && queued == 0 ->
 		drop();
 		mark = 0;
@@ -328,7 +329,7 @@ inline release_short(id) {
 	fi
 }
 
-/* Out of the queue; but what was granted before stands. */
+/* Leave the queue. A hold that was granted before stands. */
 inline cancel(id, bury) {
 	read(0);
 	remove(id, 0);
@@ -370,7 +371,7 @@ inline carry_out(what, id, its_fence) {
 	check(what)
 }
 
-/* What must be so after each script. */
+/* Check the state after each script. */
 inline check(what) {
 	must(PLAIN, forgot || flagged || (queued == 0 && form != ONE && !(mark && form != FREE) && !graves));
 	must(PLAIN, flagged || what != ACQUIRE || r_state != QUEUED);
@@ -386,7 +387,7 @@ inline check(what) {
 
 /* --------------------------------------------------------------- Clients */
 
-/* It was acquired. */
+/* Count the lock as acquired. */
 inline complete(id, its_fence) {
 	for (j : 1 .. ALL - 1) { must(EXCLUSION, !holds[j]) }
 	must(FENCE, its_fence > newest);
@@ -433,7 +434,7 @@ calling:
 		d_step { carry_out(what, id, given); r_state = 0; r_fence = 0 };
 		goto again
 	   }
-	:: atomic { faults > 0 && late[me] == NOTHING -> /* it is still under way */
+	:: atomic { faults > 0 && late[me] == NOTHING -> /* the request is still under way */
 		faults--;
 		late[me] = what; late_id[me] = id; late_fence[me] = given;
 		goto again
@@ -459,7 +460,7 @@ answered:
 		:: (what == TAKE || what == ACQUIRE || what == CANCEL || what == CANCEL_BURY) && state == HELD ->
 #endif
 			if
-			:: given <= past[id] -> CALL(BURY) /* it was over before it was known */
+			:: given <= past[id] -> CALL(BURY) /* the hold ended before its answer arrived */
 			:: else -> complete(id, given); goto held
 			fi
 		:: (what == WAIT || what == ACQUIRE) && state == QUEUED -> goto waiting
@@ -484,7 +485,7 @@ held:
 	   }
 	:: atomic { !bury && !NESTED(id) -> holds[id] = false; CALL(HDEL) }
 	:: atomic { !bury && !NESTED(id) -> holds[id] = false; CALL(SHORT) }
-	:: atomic { !bury && nested -> /* the outer first */
+	:: atomic { !bury && nested -> /* the outer hold first */
 		holds[id] = false;
 		d_step { carry_out(HDEL, id, given); state = r_state };
 		if
@@ -548,7 +549,7 @@ active proctype network() {
 	byte c, id;
 end:
 	do
-	/* A request under way arrives, or does not. Its answer is read by no client. */
+	/* A request under way arrives, or is lost. No client reads its answer. */
 	:: atomic { late[0] != NOTHING -> c = 0 } arrive:
 		atomic {
 			if
@@ -561,7 +562,7 @@ end:
 			late[c] = NOTHING; late_id[c] = 0; late_fence[c] = 0; c = 0
 		}
 	:: atomic { late[1] != NOTHING -> c = 1; goto arrive }
-	/* A grant that no acquire waits for is given back; one to the dead is lost. */
+	/* A grant that no acquire waits for is given back; a grant to a dead client is lost. */
 #ifndef MUTANT_UNKNOWN_GRANT_KEPT
 	:: atomic { UNKNOWN(1) -> id = 1 } back:
 		atomic {
@@ -576,7 +577,7 @@ end:
 #endif
 	:: atomic { told[1] && faults > 0 -> faults--; told[1] = 0; ended = true }
 	:: atomic { told[IDS + 1] && faults > 0 -> faults--; told[IDS + 1] = 0; ended = true }
-	/* A lease ends: of a holder that lives, or of one that died. */
+	/* The lease of a live or of a dead holder ends. */
 	:: atomic { form != FREE && (ends > 0 || crashed[CLIENT(holder)]) ->
 		ends = (crashed[CLIENT(holder)] -> ends : ends - 1);
 		d_step { holds[holder] = false; past[holder] = fence; drop(); ended = true }
@@ -593,9 +594,9 @@ init {
 		run client(0);
 		run client(1)
 	}
-	/* When all is quiet, no finished client holds the lock, or is queued. But: with F the dead
-	 * ids are lost, too. Then a late request may queue one; it is granted, and given back; and
-	 * if that message is lost too, the grant ends unclaimed. */
+	/* When all is quiet, no finished client holds the lock or is queued. There is an exception:
+	 * the loss of F loses the dead ids, too. Then a late request may queue a dead id, which is
+	 * granted and given back; if that message is lost too, the grant ends unclaimed. */
 	atomic {
 		QUIET(0) && QUIET(1) && !RETURNING ->
 		must(ORPHAN, form == FREE || crashed[CLIENT(holder)]

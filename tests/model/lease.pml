@@ -1,22 +1,22 @@
 /*
- * Leases: how long a client may count on an exclusive hold, or on one nested in it.
- * The scripts acquire, release (with all keys), cancel, claim and renew, each in one
- * step, and a client's handling of their answers. The form of K and of F does not
- * matter here: forms.pml has it.
+ * Leases: how long a client may count on an exclusive hold, or on a hold nested in it.
+ * The model has the scripts acquire, release (with all keys), cancel, claim and renew,
+ * each in one step, and a client's handling of their answers. It leaves out the forms of
+ * K and of F, which forms.pml has.
  *
- * Time is a count of ticks, and all clocks run alike. A client may be slow at any
- * step but one: it asks again when that is due. A run has a budget of faults: a
- * lost answer or message, a copy of a request that arrives at some later time (or
- * never), a client that dies, with or without its connections.
+ * Time is a count of ticks, and all clocks run alike. A client may be slow at every
+ * step except one: it asks again in time. A run has a budget of faults: a lost answer or
+ * message, a copy of a request that arrives later (or never), a client that dies, with or
+ * without its connections.
  *
- * -D sets the sizes of a run, and at most one of the mutants, each of which leaves
- * out one rule of docs/protocol.md. README.md has the table.
+ * -D sets the sizes of a run, and at most one mutant, each of which leaves out one rule
+ * of docs/protocol.md. README.md lists the mutants.
  */
 #ifndef CLIENTS
 #define CLIENTS 2
 #endif
 #ifndef IDS
-#define IDS 2 /* hold ids of a client, used in turn: each is one acquisition */
+#define IDS 2 /* hold ids of a client, used in turn, one for each acquisition */
 #endif
 #ifndef LEASE
 #define LEASE 3
@@ -25,7 +25,7 @@
 #define CLAIM 2 /* the lease of a pushed grant until it is claimed */
 #endif
 #ifndef RECHECK
-#define RECHECK 2 /* no waiter waits longer without asking again */
+#define RECHECK 2 /* a waiter asks again after this time at the latest */
 #endif
 #ifndef UNTIL
 #define UNTIL 5 /* time ends here */
@@ -37,13 +37,13 @@
 #define RENEWALS 0
 #endif
 #ifndef CANCELS
-#define CANCELS 0 /* may a wait be given up before time ends? */
+#define CANCELS 0 /* may a client give up its wait before time ends? */
 #endif
 #ifndef CRASHES
 #define CRASHES 0
 #endif
 #ifdef PAIR
-#define OWNER(c) ((c) / 2) /* the first two are threads of one */
+#define OWNER(c) ((c) / 2) /* the first two are threads of one owner */
 #else
 #define OWNER(c) (c)
 #endif
@@ -83,10 +83,10 @@ byte faults = FAULTS, crashes = CRASHES;
 
 /* ------------------------------------------------------------- The server */
 
-byte owner;     /* of K, and 1 more; 0: there is no K */
-byte expiry[ALL]; /* of each hold in K; 0: it is not there */
-byte fence, last; /* K's, and the last of all */
-byte mark;      /* 1 more than the client of a grant not claimed yet */
+byte owner;     /* 1 more than the owner of K; 0: there is no K */
+byte expiry[ALL]; /* the end of each hold in K; 0: there is no such hold */
+byte fence, last; /* K's fence, and the last fence */
+byte mark;      /* 1 more than the client whose grant is not claimed yet */
 bool dead[ALL];
 byte queue[ALL + CLIENTS], queued; /* in order */
 byte free_since;
@@ -100,14 +100,14 @@ chan grants[CLIENTS] = [IDS + 1] of { byte, byte, byte }; /* hold id, fence, ser
 /* ------------------------------------------------------------ The clients */
 
 bool crashed[CLIENTS], done[CLIENTS];
-bool over[ALL]; /* whose it was has got its answer, and is through with it */
+bool over[ALL]; /* its client is done with this id */
 bool holds[CLIENTS];
 byte valid_until[CLIENTS];
 bool waits[CLIENTS];
 byte waits_since[CLIENTS], asks_at[CLIENTS];
-byte newest; /* fence of a completed acquisition */
+byte newest; /* the fence of the last completed acquisition */
 byte newest_owner;
-bool lost; /* a message was */
+bool lost; /* a message was lost */
 
 /* A copy of a request on a connection that was given up. */
 mtype = { NOTHING, ACQUIRE, RELEASE, BURY, CANCEL, CANCEL_BURY, CLAIM_IT, RENEW };
@@ -125,8 +125,8 @@ hidden byte r_state, r_left, r_fence; /* a script's answer */
 
 /* -------------------------------------------------------------- Scripts */
 
-/* What has ended leaves; with the last hold K goes. The client of a grant that was
- * not claimed is a ghost then: its waiters leave, but for the one that asks. */
+/* Remove the holds that have ended, and K with the last of them. If that was an unclaimed
+ * grant, its client is a ghost, and its waiters leave, unless that client is the asker. */
 inline lapse(asker) {
 	found = false; at = 0;
 	for (j : 1 .. CLIENTS * IDS) {
@@ -184,7 +184,8 @@ inline leave_queue(id) {
 	queued = at
 }
 
-/* The one place where K passes on. asker: 0, or the waiter that is answered instead of messaged. */
+/* Grant a free K to the next waiter. asker: 0, or the waiter that gets the grant in its
+ * answer, not by a message. */
 inline grant(asker) {
 	do
 	:: queued == 0 -> break
@@ -213,7 +214,7 @@ inline grant(asker) {
 				:: full(grants[CLIENT(i)]) -> lost = true
 				fi;
 #ifdef MUTANT_COUNT_PUBLISHED
-				/* By the count of PUBLISH, which may be 0 for a client that gets it. */
+				/* The count of PUBLISH may be 0 although the client gets the message. */
 				if
 				:: miscounted && queued > 0 -> expiry[i] = 0
 				:: else -> break
@@ -343,7 +344,7 @@ inline release(id, bury) {
 	fi
 }
 
-/* Out of the queue, but a hold stays. Those behind may go on. */
+/* Leave the queue; a hold stays. The waiters behind may be granted the lock. */
 inline cancel(id, bury) {
 	lapse(0);
 	leave_queue(id);
@@ -361,7 +362,7 @@ inline cancel(id, bury) {
 	fi
 }
 
-/* A claim, or a renewal. They have not all keys, and hand nothing on. */
+/* Claim or renew. These scripts do not have all keys, and hand nothing on. */
 inline renew(id, claims) {
 	if
 	:: expiry[id] > now ->
@@ -389,7 +390,7 @@ inline carry_out(what, id) {
 	fi
 }
 
-/* Chance in a script: is its message lost? */
+/* Choose whether the script's message is lost. */
 inline fate() {
 	if
 	:: bad_luck = false
@@ -414,14 +415,14 @@ inline stop_waiting() {
 	waits[me] = false; waits_since[me] = 0; asks_at[me] = 0
 }
 
-/* It was acquired. */
+/* Count the lock as acquired, until end. */
 inline complete(end) {
 	certain_until(end);
 	must(FENCE, given > newest || (given == newest && newest_owner == OWNER(me)));
 	newest = given; newest_owner = OWNER(me)
 }
 
-/* From now on it is valid until then. */
+/* Count on the hold until end. */
 inline certain_until(end) {
 	valid_until[me] = end;
 	holds[me] = true;
@@ -435,7 +436,7 @@ inline certain_until(end) {
 	j = 0
 }
 
-/* Send a request, and go on when there is an answer. */
+/* Send a request, and go on with its answer. */
 #define CALL(request) what = request; sent = now; doubtful = false; goto calling
 
 proctype client(byte me) {
@@ -471,12 +472,12 @@ calling:
 		d_step { carry_out(what, id); tidy() };
 		goto again
 	   }
-	:: atomic { faults > 0 && late[me] == NOTHING -> /* it is still under way */
+	:: atomic { faults > 0 && late[me] == NOTHING -> /* the request is still under way */
 		faults--;
 		late[me] = what; late_id[me] = id;
 		goto again
 	   }
-	:: atomic { faults > 0 && what == CLAIM_IT -> /* it is refused, and made again */
+	:: atomic { faults > 0 && what == CLAIM_IT -> /* the claim is refused, and made again */
 		faults--;
 		sent = 0; what = NOTHING;
 		goto held
@@ -491,13 +492,13 @@ answered:
 #ifdef MUTANT_RETRY_COUNTS_WHOLE
 		left = (what == ACQUIRE && doubtful && state == HELD -> LEASE : left);
 #endif
-		left = LATER(sent, left); /* it is valid until then */
+		left = LATER(sent, left); /* the end of the hold, for the client */
 		if
 		:: (what == ACQUIRE || what == CANCEL || what == CANCEL_BURY) && state == HELD ->
 			if
 			:: now < left -> pushed = pushed || what != ACQUIRE || left != LATER(sent, LEASE_OF(me));
 				complete(left)
-			:: else -> CALL(BURY) /* it was over before it was known */
+			:: else -> CALL(BURY) /* the hold ended before its answer arrived */
 			fi
 		:: what == ACQUIRE && state == QUEUED ->
 #ifdef MUTANT_TWO_REQUESTS
@@ -545,7 +546,7 @@ held:
 	if
 	:: atomic { pushed && now < valid_until[me] -> CALL(CLAIM_IT) }
 	:: atomic { RENEWALS && !pushed && !renewed && now < valid_until[me] -> CALL(RENEW) }
-	:: atomic { /* it ends here first, and on the server afterwards */
+	:: atomic { /* the hold ends here first, and then on the server */
 		holds[me] = false; valid_until[me] = 0;
 		if
 		:: bury -> CALL(BURY)
@@ -560,7 +561,7 @@ waiting:
 	:: atomic { nempty(grants[me]) ->
 		grants[me] ? state, given, server;
 		if
-		:: state != id -> state = 0; given = 0; server = 0; goto waiting /* of one given up */
+		:: state != id -> state = 0; given = 0; server = 0; goto waiting /* for an id given up */
 		:: else
 		fi;
 		stop_waiting();
@@ -573,8 +574,8 @@ waiting:
 #ifdef MUTANT_RECEIPT
 		sent = now;
 #else
-		/* It may have been long under way: by the server's own clock since
-		 * something was asked. */
+		/* The message may be old: count from the last request, by the server's
+		 * clock. */
 		sent = (pair_sent + server > pair_server -> pair_sent + server - pair_server : 0);
 		sent = MIN(sent, now);
 #endif
@@ -587,7 +588,7 @@ waiting:
 		goto held
 	   }
 	:: atomic { now >= asks_at[me] -> stop_waiting(); CALL(ACQUIRE) }
-	:: atomic { CANCELS || now == UNTIL -> /* it has waited for long enough */
+	:: atomic { CANCELS || now == UNTIL -> /* it gives up its wait */
 		stop_waiting();
 		if
 		:: bury -> CALL(CANCEL_BURY)
@@ -602,7 +603,7 @@ crash:
 		crashes--; crashed[me] = true;
 		if
 		:: listens[me] = false
-		:: true /* the machine vanished: its connections stand for some time */
+		:: true /* the machine vanished: its connections stay for some time */
 		fi
 	}
 end_of_it:
@@ -615,7 +616,7 @@ end_of_it:
 
 /* ------------------------------------------------------- Everything else */
 
-/* A request under way arrives, or does not. */
+/* A request under way arrives, or is lost. */
 active proctype network() {
 	byte c;
 end:
@@ -626,7 +627,7 @@ end:
 			:: fate();
 				d_step {
 					carry_out(late[c], late_id[c]);
-					lost = true; /* so is its answer */
+					lost = true; /* its answer */
 					must(ORPHAN, crashed[c] || !over[late_id[c]] || expiry[late_id[c]] == 0)
 				}
 			:: true
@@ -642,7 +643,7 @@ end:
 	od
 }
 
-/* When the lock became free; NEVER: it is held. */
+/* Set `at` to the time when the lock became free; NEVER: it is held. */
 inline when_free() {
 	found = false; at = 0;
 	for (j : 1 .. CLIENTS * IDS) {
@@ -667,13 +668,13 @@ end:
 		when_free();
 		for (j : 0 .. CLIENTS - 1) {
 			if
-			:: waits[j] && at != NEVER -> /* it is free, and no waiter gets it */
+			:: waits[j] && at != NEVER -> /* the lock is free: a waiter gets it in time */
 				must(PROGRESS, now - at <= RECHECK || now - waits_since[j] <= RECHECK)
 			:: else
 			fi;
-			/* Its grant went out, was not lost, and is not known. */
+			/* A waiter that was granted the lock has a message under way, or one was lost. */
 			must(TOLD, !waits[j] || lost || nempty(grants[j]) || GRANTED(j) <= now);
-			/* A grant to the dead lasts for a claim, not for a lease. */
+			/* A grant to a dead client lasts for a claim lease, not for its whole lease. */
 			must(BRIEF, !crashed[j] || mark != j + 1 || owner == 0 || GRANTED(j) <= now + CLAIM)
 		}
 		i = 0; j = 0; at = 0; found = false

@@ -1,14 +1,14 @@
 /*
- * Results: who asks for one (mode o) gets it while it is fresh, and else the turn to
- * make it. Askers 0 and 1 are of client 0, asker 2 of client 1; 3 wants the plain,
- * exclusive lock. Scripts take one step each; an answer comes one step later, so that a
- * message can overtake it. Time is a count of ticks; claims are left out.
+ * Results: an asker (mode o) gets the result while it is fresh, and otherwise the turn to
+ * make it. Askers 0 and 1 belong to client 0, asker 2 to client 1; asker 3 wants the
+ * plain, exclusive lock. Each script is one step; its answer arrives one step later, so
+ * that a message can overtake it. Time is a count of ticks; claims are left out.
  *
  * A run has budgets of FAULTS (a lost message or answer), FAILS (a holder that fails
- * and says so, or dies) and PAUSES (ticks that pass though a process ought to act).
- * PART: a release tells the first asker in the queue only, as it does in a long queue.
+ * and reports it, or dies) and PAUSES (ticks that pass although a process should act).
+ * PART: a release notifies only the first asker in the queue, as it does in a long queue.
  *
- * -D sets these, and at most one of the mutants. README.md has the table.
+ * -D sets these, and at most one mutant. README.md lists the mutants.
  */
 #ifndef UNTIL
 #define UNTIL 5
@@ -36,29 +36,29 @@
 
 /* ------------------------------------------------------------- The server */
 
-byte k, ends;      /* 1 more than who holds it, and until when */
-byte last, fence;  /* the last fence, and K's */
-byte fresh_until;  /* R; 0: there is none */
+byte k, ends;      /* 1 more than the asker that holds K, and its end */
+byte last, fence;  /* the last fence, and K's fence */
+byte fresh_until;  /* the end of R; 0: there is no result */
 byte result_fence;
 byte queue[ASKERS], queued; /* 1 more than each asker */
-byte tells[2];     /* messages r under way, of each client */
-bool told[ASKERS]; /* message g */
+byte tells[2];     /* messages r under way to each client */
+bool told[ASKERS]; /* a message g is under way to it */
 
 /* ------------------------------------------------------------ The clients */
 
 mtype = { NEW, ASKS, WAITS, HOLDS, UNSURE, OVER };
 mtype state[ASKERS] = NEW;
-byte answer[ASKERS];  /* under way */
+byte answer[ASKERS];  /* its answer under way */
 #define NONE 0
 #define HELD 1
 #define QUEUED 2
 #define RESULT 5
 byte mine[ASKERS];    /* its fence */
-bool stored[ASKERS];  /* its result came to be R */
+bool stored[ASKERS];  /* its result was stored in R */
 byte asks_at[ASKERS], idle[ASKERS];
-bool overtaken[ASKERS]; /* a message r came since it asked */
+bool overtaken[ASKERS]; /* a message r has arrived since it asked */
 byte now, faults = FAULTS, fails = FAILS, pauses = PAUSES;
-bool lost;            /* a message was */
+bool lost;            /* a message was lost */
 
 hidden byte i, j, at, found, r_state;
 
@@ -84,7 +84,7 @@ inline leave_queue(a) {
 
 #define IN_QUEUE(a) (queue[0] == (a) + 1 || queue[1] == (a) + 1 || queue[2] == (a) + 1 || queue[3] == (a) + 1)
 
-/* asker: 1 more than who is answered instead of messaged. */
+/* Grant a free K. asker: 1 more than the asker that gets the grant in its answer; or 0. */
 inline grant(asker) {
 	do
 	:: queued == 0 || k -> break
@@ -157,7 +157,7 @@ inline store(its_fence) {
 	i = 0; found = 0
 }
 
-/* r_state: 1 more than "it was held". */
+/* r_state: 1 if the lock was held, or else 0. */
 inline release(a, with_result) {
 	read();
 	if
@@ -189,7 +189,7 @@ end:
 	:: atomic { (state[a] == NEW || state[a] == ASKS || (state[a] == WAITS && now >= asks_at[a])) && answer[a] == NONE ->
 		d_step { state[a] = ASKS; overtaken[a] = false; acquire(a) }
 	   }
-	:: atomic { state[a] == ASKS && answer[a] && faults > 0 -> /* lost; it asks again */
+	:: atomic { state[a] == ASKS && answer[a] && faults > 0 -> /* lost: it asks again */
 		faults--; answer[a] = NONE
 	   }
 	:: atomic { state[a] == ASKS && answer[a] == HELD ->
@@ -213,7 +213,7 @@ end:
 		:: else -> asks_at[a] = now
 		fi
 	   }
-	:: atomic { told[a] && state[a] == OVER -> /* it has its result, and stood in the queue still */
+	:: atomic { told[a] && state[a] == OVER -> /* it has its result, but was still in the queue */
 		d_step {
 			told[a] = false;
 #ifndef MUTANT_UNKNOWN_GRANT_KEPT
@@ -224,7 +224,7 @@ end:
 		}
 	   }
 	:: atomic { told[a] && faults > 0 -> faults--; told[a] = false; lost = true }
-	/* The turn: it makes the result, or fails, or dies. */
+	/* The turn: the holder makes the result, fails, or dies. */
 	:: atomic { state[a] == HOLDS ->
 		d_step {
 			release(a, a != PLAIN);
@@ -257,7 +257,7 @@ end:
 	od
 }
 
-/* The message r: one fetch, for all of the client's askers that were answered "queued". */
+/* Receive message r: fetch the result once, for all waiting askers of the client. */
 proctype reader(byte c) {
 end:
 	do
@@ -274,7 +274,7 @@ end:
 #ifdef MUTANT_GONE_IGNORED
 					skip
 #else
-					asks_at[i] = now /* it is gone: the turn, perhaps */
+					asks_at[i] = now /* the result is gone: it may get the turn */
 #endif
 				:: CLIENT(i) == c && state[i] == ASKS && answer[i] -> overtaken[i] = true
 				:: else
@@ -301,7 +301,7 @@ end:
 			for (j : 0 .. ASKERS - 1) {
 				if
 				:: state[j] == WAITS && !lost ->
-					/* It is queued, or something is under way. */
+					/* It is queued, or holds the lock, or a message is under way to it. */
 					must(TOLD, IN_QUEUE(j) || told[j] || k == j + 1 || now >= asks_at[j]
 						|| (j != PLAIN && tells[CLIENT(j)]));
 #ifndef PART

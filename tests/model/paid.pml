@@ -1,18 +1,19 @@
 /*
- * A call that is paid for: made at most once, and what came of it is not thrown away. The record R
- * of one key; its callers, who ask, get the turn, mark that the call begins, make it, and say how it
- * ended; and two operators, who look at the record and settle it.
+ * A call that is paid for: it is made at most once, and its result is not thrown away. The model
+ * has the record R of one key; its callers, which ask, get the turn, mark that the call begins,
+ * make it, and report how it ended; and two operators, which look at the record and settle it.
  *
- * A request is a copy under way: the server carries it out when it likes, after its sender has died
- * or given up too, and may do so twice. A hold ends at any time for a caller that is dead or
- * through, and PAUSES times for one that is not; so no clock is trusted. Queue and messages are
- * in once.pml: here a caller asks when it would be answered.
+ * A request is a copy under way: the server may carry it out at any time, even after its sender
+ * has died or given up, and may do so twice. The hold of a caller that is dead or done may end at
+ * any time, and the hold of another caller may do so PAUSES times; so no clock is trusted. Queue
+ * and messages are in once.pml: here a caller asks when it would be answered.
  *
- * A run has budgets: CRASHES, PAUSES, LOST (answers), COPIES (sent twice), SETTLES and FORCES (of
- * the operators), EXPIRES (results), FAILOVERS to a replica that is as old as it likes; with
- * REPLICAS a caller waits until that has its mark. The caller OTHER has other arguments.
+ * A run has budgets: CRASHES, PAUSES, LOST (answers), COPIES (requests sent twice), SETTLES and
+ * FORCES (of the operators), EXPIRES (results that end), FAILOVERS to a replica that may be as old
+ * as the start; with REPLICAS a caller waits until the replica has its mark. The caller OTHER has
+ * other arguments.
  *
- * -D sets these, and at most one of the mutants. README.md has the table.
+ * -D sets these, and at most one mutant. README.md lists the mutants.
  */
 #ifndef CALLERS
 #define CALLERS 2
@@ -57,7 +58,7 @@
 typedef record { byte kind, id, fence, print, value }; /* id and value: 1 more than the caller */
 record r, old;           /* the master's, and the replica's */
 byte k, k_fence, old_k, old_k_fence, last;
-#define SETTLER 10       /* the id of an operator, and with it the value that it sets */
+#define SETTLER 10       /* the id of the first operator, and the value that it sets */
 #define RUNS (r.kind == BEGUN && k && k_fence == r.fence)
 #define HOLDS(c) (k == (c) + 1 && k_fence == fence[c])
 #define ITS(c) (r.id == (c) + 1 && r.fence == fence[c])
@@ -73,7 +74,7 @@ byte k, k_fence, old_k, old_k_fence, last;
 #define TURN (!OUTCOME)
 #endif
 
-/* May the mark be written? A copy of its own is. */
+/* May the caller's mark be written? A copy of a mark that stands is accepted before this. */
 #if defined(MUTANT_MARKED_OVER_ANOTHER)
 #define MARKS(c) true
 #elif defined(MUTANT_UNKNOWN_IS_GRANTED)
@@ -89,8 +90,8 @@ byte k, k_fence, old_k, old_k_fence, last;
 #define MAY_MARK(c) HOLDS(c)
 #endif
 
-/* May a result be kept? The mark is its own; or there is none, and the hold tells that nobody else
- * has begun (a failover has lost the mark). */
+/* May a result be kept? Only if the mark is the caller's own, or if there is no mark and the hold
+ * proves that no other caller has begun (a failover has lost the mark). */
 #define ITS_OPEN(c) (ITS(c) && (r.kind == BEGUN || r.kind == RETRY))
 #define BY_HOLD(c) (HOLDS(c) && (r.kind == NONE || r.kind == RETRY))
 #if defined(MUTANT_A_RESULT_NEEDS_A_HOLD)
@@ -115,12 +116,12 @@ byte answer[CALLERS];
 #define YES 1
 #define NOT_HELD 2
 #define NO 3
-bool marked[CALLERS], copied[CALLERS]; /* its mark was written; and the replica has it */
+bool marked[CALLERS], copied[CALLERS]; /* its mark was written; the replica has it */
 
-/* What has happened. */
-byte called, said; /* fences: whose caller made the call; whose call may be made again */
-byte kept, kept_by; /* the value that everybody is to be told, and its id; 0: none */
-byte print;         /* the arguments of the key, once there are some */
+/* The history of the run. */
+byte called, said; /* sets of fences: of calls that were made; of those that may be made again */
+byte kept, kept_by; /* the value that each caller must get, and its id; 0: none */
+byte print;         /* the arguments of the key; 0: none yet */
 byte forgotten;     /* the highest fence that was forgotten */
 bool withdrawn[CALLERS];
 
@@ -183,7 +184,7 @@ inline finish(c) {
 	look()
 }
 
-/* The caller does not know how it ended: the mark stays. */
+/* End the hold of a caller that does not know how its call ended; the mark stays. */
 inline leave(c) {
 	leaves[c]--;
 	k = (HOLDS(c) -> 0 : k);
@@ -196,7 +197,7 @@ inline leave(c) {
 	look()
 }
 
-/* It was not made, and will not be. */
+/* Withdraw the mark of a call that was not made, and will not be. */
 inline withdraw(c) {
 	withdrawals[c]--;
 	k = (HOLDS(c) -> 0 : k);
@@ -238,7 +239,7 @@ inline settle(s) {
 	look()
 }
 
-/* Carries out what is under way of one caller. */
+/* Carry out the requests under way of one caller. */
 proctype server(byte c) {
 end:
 	do
@@ -271,7 +272,7 @@ end:
 		set(NONE, 0, 0, 0, 0)
 	   }
 #if FAILOVERS > 0
-	:: d_step { failovers > 0 -> /* the replica is told */
+	:: d_step { failovers > 0 -> /* the replica catches up */
 		old_k = k; old_k_fence = k_fence;
 		old.kind = r.kind; old.id = r.id; old.fence = r.fence; old.print = r.print; old.value = r.value;
 		for (c : 0 .. CALLERS - 1) { copied[c] = marked[c] }
@@ -280,7 +281,7 @@ end:
 	:: d_step { failovers > 0 ->
 		failovers--;
 #ifndef REPLICAS
-		said = said | called; /* what it does not have may be called again */
+		said = said | called; /* a call that the replica lacks may be made again */
 		for (c : 0 .. CALLERS - 1) { said = (marked[c] -> said | BIT(fence[c]) : said) }
 #endif
 		k = old_k; k_fence = old_k_fence;
@@ -291,7 +292,7 @@ end:
 		c = 0
 	   }
 #endif
-	/* An operator looks, and says what it thinks; its word may come late, or twice. */
+	/* An operator looks at the record and settles it; its request may arrive late, or twice. */
 	:: atomic { settled < SETTLES && r.kind != NONE ->
 		meant[settled] = r.fence; under_way[settled] = 1;
 		if
@@ -363,11 +364,11 @@ proctype caller(byte c) {
 	:: atomic { at[c] == SENT_WITHDRAWAL && answer[c] -> answer[c] = 0; at[c] = OVER }
 	:: atomic { at[c] == MAKES ->
 		called = called | BIT(fence[c]);
-		/* All but one were said to be made again. (Who was paused may call after that was said.) */
+		/* All calls but one may be made again. (A paused caller may call after the permission.) */
 		must(AT_MOST_ONCE, ((called & ~said) & ((called & ~said) - 1)) == 0);
 		if
 		:: results[c]++; at[c] = SENT_RESULT
-		:: leaves[c]++; at[c] = SENT_LEAVE /* it raised */
+		:: leaves[c]++; at[c] = SENT_LEAVE /* the call raised an exception */
 		fi
 	   }
 	:: atomic { at[c] == SENT_RESULT && answer[c] -> answer[c] = 0; at[c] = OVER }

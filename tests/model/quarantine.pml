@@ -1,20 +1,21 @@
 /*
- * A lock on three independent masters, with time: one holder at a time, and fences over
- * masters that come back empty. quorum.pml has the ballots without time, and the rule by
- * which a master confirms a fence.
+ * A lock on three independent masters, with time: one holder at a time, and fences that
+ * grow although masters come back empty. quorum.pml has the ballots without time, and the
+ * rule by which a master confirms a fence.
  *
  * Leases run evenly on all masters, whose clocks differ by SKEW ticks; a fence is a hybrid
- * logical clock, UNIT fences in a tick. Requests and answers take any time. A client counts a vote from
- * when it sent what was answered, for as long as the answer says, and its hold for as long
- * as a majority of its votes stands. A master that has come back empty is not asked until
- * it has been up for its QUARANTINE; only who holds asks it at once, with its fence as
- * floor: the vote joins.
+ * logical clock with UNIT fences in a tick. Requests and answers take any time. A client
+ * counts a vote from the time of its request, for as long as the answer says, and a hold
+ * for as long as a majority of its votes stands. A master that has come back empty is not
+ * asked until it has been up for its QUARANTINE; only a holder asks it at once, with its
+ * fence as the floor, and the vote joins the hold.
  *
- * A run has a budget of RESTARTS of masters, which lose all data; RENEWALS and joins; LOST
- * answers, after which a master is asked again; STEPS of a master's clock, which ends its
- * votes; and RELEASES. ALL: the first ballot is held only when all masters have confirmed.
+ * A run has a budget of RESTARTS of masters, which lose all data; RENEWALS, joins
+ * included; LOST answers, after which a master is asked again; STEPS of a master's clock,
+ * which end its vote; and RELEASES. ALL: the first ballot is held only when all masters
+ * have confirmed.
  *
- * -D sets these, the sizes, and at most one of the mutants. README.md has the table.
+ * -D sets these, the sizes, and at most one mutant. README.md lists the mutants.
  */
 #define MASTERS 3
 #define BALLOTS 2
@@ -61,10 +62,10 @@ byte now = 1;
 
 /* ------------------------------------------------------------ The masters */
 
-byte holder[MASTERS]; /* the ballot whose vote stands, and 1 more; 0: none */
+byte holder[MASTERS]; /* 1 more than the ballot whose vote stands; 0: none */
 byte ends[MASTERS], given[MASTERS], last[MASTERS];
-byte young[MASTERS]; /* for how long it is in quarantine */
-byte ahead[MASTERS]; /* its clock */
+byte young[MASTERS]; /* how long its quarantine still lasts */
+byte ahead[MASTERS]; /* how far its clock is ahead */
 #define CLOCK(m) (UNIT * (now + ahead[m]))
 
 /* ------------------------------------------------------------ The ballots */
@@ -78,8 +79,8 @@ byte phase[BALLOTS], fence[BALLOTS];
 byte above[BALLOTS];                                    /* the greatest fence that had returned when it began */
 byte first[BALLOTS], again[BALLOTS], renewal[BALLOTS]; /* the masters to which a request is under way */
 byte confirmed[BALLOTS];
-byte sent[BALLOTS * MASTERS];   /* when */
-byte counts[BALLOTS * MASTERS]; /* a vote counts until then */
+byte sent[BALLOTS * MASTERS];   /* the time of the request under way */
+byte counts[BALLOTS * MASTERS]; /* the vote counts until then */
 byte answer[BALLOTS * MASTERS];
 #define LIVE(b, m) (counts[AT(b, m)] > now)
 #define VOTES(b) (LIVE(b, 0) + LIVE(b, 1) + LIVE(b, 2))
@@ -104,7 +105,7 @@ inline forget_ways(b, m) {
 	sent[AT(b, m)] = 0
 }
 
-/* It was held: what is under way of it, and its votes, mean nothing to it any more. */
+/* End a hold: its requests under way and its votes no longer count. */
 inline lose(b) {
 	phase[b] = ENDED; confirmed[b] = 0;
 	for (o : 0 .. MASTERS - 1) { forget_ways(b, o); counts[AT(b, o)] = 0; answer[AT(b, o)] = 0 }
@@ -122,7 +123,7 @@ inline lapse(b) {
 #endif
 }
 
-/* Who holds, and has just renewed or joined, has the greatest fence of all that hold. */
+/* Check that a hold just renewed or joined has the greatest fence of all holds. */
 inline still_first(b) {
 	for (o : 0 .. BALLOTS - 1) {
 		must(EXCLUSION, o == b || !COUNTED(o) || !VALID(o) || fence[o] < fence[b])
@@ -185,7 +186,7 @@ inline complete(b) {
 	o = 0
 }
 
-/* `acquire` of an id that has its vote, or at a master that is free. */
+/* Serve `acquire` for an id that has its vote, or at a free master. */
 inline serve(b, m) {
 	last[m] = MAX(last[m], the_floor);
 	if
@@ -245,7 +246,7 @@ end:
 	:: d_step { IN(again[b], m) && ROOM(b, m) ->
 		again[b] = again[b] & ~BIT(m); the_floor = fence[b]; serve(b, m); hear(b, m); g = 0; rest = 0; the_floor = 0
 	   }
-	/* No answer: asked again. */
+	/* The answer is lost, and the master is asked again. */
 	:: d_step { lost > 0 && IN(first[b], m) && ROOM(b, m) ->
 		lost--; serve(b, m); sent[AT(b, m)] = now; g = 0; rest = 0
 	   }
@@ -256,7 +257,7 @@ end:
 		renewals--; renewal[b] = renewal[b] | BIT(m); sent[AT(b, m)] = now
 	   }
 	:: d_step { IN(renewal[b], m) -> renew(b, m) }
-	:: d_step { COUNTED(b) && renewals > 0 && !LIVE(b, m) && !UNDER_WAY(b, m) -> /* it joins */
+	:: d_step { COUNTED(b) && renewals > 0 && !LIVE(b, m) && !UNDER_WAY(b, m) -> /* a vote joins */
 		renewals--; again[b] = again[b] | BIT(m); sent[AT(b, m)] = now
 	   }
 	od
@@ -268,7 +269,7 @@ end:
 #else
 #define CHOOSES(b) (ANSWERS(b) >= NEEDED)
 #endif
-/* Its votes stand, and a majority has confirmed. */
+/* Do its votes stand, and has a majority confirmed? */
 #if defined(MUTANT_NO_LAST_LOOK)
 #define ENOUGH(b) (COUNT(confirmed[b]) >= NEEDED)
 #elif defined(ALL)
@@ -307,7 +308,7 @@ proctype master(byte m) {
 	byte b;
 end:
 	do
-	/* The ends of its connections are seen. */
+	/* A restart. The clients notice that their connections end. */
 	:: d_step { restarts > 0 && last[m] > 0 ->
 		restarts--; free(m); last[m] = 0; young[m] = QUARANTINE;
 		for (b : 0 .. BALLOTS - 1) { forget_ways(b, m) }
@@ -317,7 +318,7 @@ end:
 	od
 }
 
-/* What is over is the same as what never was. */
+/* Treat a vote that has ended like no vote. */
 inline fade(b, m) {
 	counts[AT(b, m)] = (LIVE(b, m) -> counts[AT(b, m)] : 0)
 }
@@ -345,7 +346,7 @@ end:
 init {
 	atomic {
 		byte b, m;
-		/* Which of them is ahead means nothing. */
+		/* It does not matter which masters are ahead. */
 		for (m : 0 .. FAST - 1) { ahead[m] = SKEW }
 		for (b : 0 .. BALLOTS - 1) {
 			run ballot(b);

@@ -3,20 +3,20 @@
  * is one acquire, with one hold id for all masters; its hold on one master is a vote.
  *
  * One request asks and confirms: `acquire` with a floor, without a place in the queue. A
- * master raises its last fence to the floor. If the id has its vote already, it answers
- * the fence g that the vote was given; else it refuses, or gives the vote, with
- * g = last + 1, or more by its clock. The ballot asks with its proposal as floor. When a
- * majority has answered, it chooses its fence F, and asks again with F as floor where F
- * is not confirmed. A master confirms F by one answer with g <= F <= max(g, floor). The
- * ballot is held when a majority has confirmed F.
+ * master raises its last fence to the floor. If the id has its vote already, the master
+ * answers with the fence g that the vote was given; otherwise it refuses, or gives the
+ * vote, with g = last + 1, or more by its clock. The ballot first asks with a floor just
+ * below its proposal. When a majority has answered, it chooses its fence F, and asks again,
+ * with F as the floor, where F is not confirmed. A master confirms F by one answer with
+ * g <= F <= max(g, floor). The ballot is held when a majority has confirmed F.
  *
  * Any vote may end at any moment, and any request or answer may be lost. A run has a
  * budget of COPIES that arrive late, JUMPS of clocks, STRANGERS that take a vote, and
- * RESTARTS of masters that come back empty; REFUSALS: a master may be busy; SLOW: an
- * answer may be heard later than the request was carried out; JOINS: who holds asks the
- * masters that it lacks. FIRST: the first fences of the masters differ by that number.
+ * RESTARTS of masters that come back empty. REFUSALS: a master may be busy. SLOW: an
+ * answer may arrive some time after the request was carried out. JOINS: a holder asks the
+ * masters whose votes it lacks. FIRST: the first fences of the masters differ by FIRST.
  *
- * -D sets these, the sizes, and at most one of the mutants. README.md has the table.
+ * -D sets these, the sizes, and at most one mutant. README.md lists the mutants.
  */
 #ifndef MASTERS
 #define MASTERS 3
@@ -25,7 +25,7 @@
 #define BALLOTS 2
 #endif
 #ifndef MOST
-#define MOST 4 /* no fence is above it */
+#define MOST 4 /* the greatest fence */
 #endif
 #ifndef PROPOSALS
 #define PROPOSALS 0 /* the greatest proposal */
@@ -120,7 +120,7 @@ inline start(b, its_proposal) {
 	o = 0
 }
 
-/* A fence that a majority has confirmed already, else the greatest. */
+/* Choose a fence that a majority has already confirmed, or else the greatest. */
 inline choose(b) {
 	phase[b] = CONFIRMS; g = 0; confirmed[b] = 0;
 	for (o : 0 .. MASTERS - 1) { g = MAX(g, answer[AT(b, o)]) }
@@ -154,7 +154,7 @@ inline choose(b) {
 	heard[b] = 0; g = 0; o = 0; m = 0; sum = 0
 }
 
-/* What is still under way of a ballot that is held can only raise fences. */
+/* Hold the lock. The ballot's requests still under way can only raise fences. */
 inline complete(b) {
 	phase[b] = HELD;
 	must(FENCE, fence[b] > above[b]);
@@ -174,7 +174,7 @@ inline complete(b) {
 #endif
 }
 
-/* The answer g to a request with that floor. */
+/* Receive the answer g to a request with the_floor. */
 inline hear(b, m) {
 	if
 	:: phase[b] == ASKS -> answer[AT(b, m)] = g; heard[b] = heard[b] | BIT(m)
@@ -196,7 +196,7 @@ inline hear(b, m) {
 	fi
 }
 
-/* `acquire`. anew: the vote that stood, its own or another's, has just ended. */
+/* Serve `acquire`. anew: the vote that stood, its own or another's, has just ended. */
 inline serve(b, m, ahead, anew) {
 #ifdef MUTANT_CONFIRMED_WITHOUT_STORING
 	last[m] = (holder[m] == ID(b) -> last[m] : MAX(last[m], the_floor));
@@ -230,7 +230,7 @@ inline busy(b, m) {
 #define ROOM(m, floor, more) (MAX(last[m], floor) + 1 + more <= MOST)
 #define CAN(b, m, floor) (holder[m] == ID(b) || ROOM(m, floor, 0))
 
-/* What may come of a request that is under way. */
+/* The possible ends of a request under way. */
 #define REQUEST(b, m, set, its_floor) \
 	:: d_step { IN(set[b], m) && CAN(b, m, its_floor) -> \
 		set[b] = set[b] & ~BIT(m); the_floor = its_floor; serve(b, m, 0, false); HEARD(b, m); g = 0; the_floor = 0 } \
@@ -266,7 +266,7 @@ end:
 	od
 }
 
-/* Ballots begin in their order: their ids mean nothing. */
+/* Ballots begin in order: it does not matter which id begins. */
 #define BEGINS(b) (phase[b] == NEW && (b == 0 || phase[b - 1] != NEW))
 
 proctype ballot(byte b) {
@@ -283,8 +283,8 @@ end:
 
 /* ------------------------------------------------------- Everything else */
 
-/* A master may come back empty when KNOWN masters have the fence of all that is held, and
- * no ballot is on its way: two that are may both count on what that master has forgotten. */
+/* A master may come back empty when KNOWN masters have the fence of each held ballot, and no
+ * ballot is under way: two ballots under way may both count on an answer that it has forgotten. */
 #define KNOWS(b, m) (last[m] >= fence[b])
 #define KNOWERS(b) (KNOWS(b, 0) + KNOWS(b, 1) + KNOWS(b, 2))
 #ifdef KNOWN

@@ -1,11 +1,12 @@
 /*
- * Shared and exclusive holds of one lock: permits, first come first served over both,
- * readers that die, nested shared holds, downgrade and upgrade, the loss of S, and a limit that is
- * stored and changes.
- * Each client makes one acquisition; its kind is drawn at the start. Scripts take one
- * step each. Time is a count of ticks; whoever waits asks again at each tick.
+ * Shared and exclusive holds of one lock: permits, one queue for both kinds in order of
+ * arrival, readers that die, nested shared holds, downgrade and upgrade, the loss of S, and
+ * a stored limit that changes.
  *
- * -D sets the sizes of a run, and at most one of the mutants. README.md has the table.
+ * Each client makes one acquisition; its kind is drawn at the start. Each script is one
+ * step. Time is a count of ticks; a waiter asks again at each tick.
+ *
+ * -D sets the sizes of a run, and at most one mutant. README.md lists the mutants.
  */
 #ifndef CLIENTS
 #define CLIENTS 3
@@ -23,50 +24,50 @@
 #define LOSSES 0 /* of S */
 #endif
 #ifndef PERMITS
-#define PERMITS 2 /* the highest number that a client names; 0 is without limit */
+#define PERMITS 2 /* the highest limit that a client gives; 0: no limit */
 #endif
 #ifndef AHEAD
-#define AHEAD 0 /* by how many places some clients have a head start */
+#define AHEAD 0 /* the head start of some clients, in places */
 #endif
 #ifndef CHANGES
-#define CHANGES 0 /* of the limit that is stored */
+#define CHANGES 0 /* of the stored limit */
 #endif
 #define must(property, condition) assert(condition)
 #define EACH_CLIENT (j : 0 .. CLIENTS - 1)
 
 bool shared[CLIENTS];
-byte permits[CLIENTS]; /* as its caller says; 0: it says no number, and learns the one that is stored */
-byte number[CLIENTS];  /* by which it asks */
-byte weight[CLIENTS]; /* of its hold; and of the nested one */
+byte permits[CLIENTS]; /* the limit that its caller gives; 0: none, it learns the stored one */
+byte number[CLIENTS];  /* the limit with which it asks */
+byte weight[CLIENTS]; /* of its hold, and of the nested hold */
 bool urgent[CLIENTS]; /* it has the head start */
 
 /* ------------------------------------------------------------- The server */
 
-byte ends[CLIENTS];   /* S: when the outermost hold ends; 0: there is none */
-byte nested[CLIENTS]; /* S: and the shared one nested in it */
-bool is_x[CLIENTS];   /* the outermost is exclusive */
-byte x;               /* in the header: how many are */
-byte n;               /* how many are in S */
-byte extra;           /* in the header: what they weigh beyond one each */
-bool readers;         /* in the header: all are shared and light, and no waiter is queued */
-byte busy_until = (AHEAD > 0 -> 1 : 0); /* S was lost: K stays until it ends */
+byte ends[CLIENTS];   /* S: the end of the outermost hold; 0: there is none */
+byte nested[CLIENTS]; /* S: the end of the shared hold nested in it */
+bool is_x[CLIENTS];   /* the outermost hold is exclusive */
+byte x;               /* in the header: the number of exclusive holds */
+byte n;               /* the number of holds in S */
+byte extra;           /* in the header: their weight beyond 1 each */
+bool readers;         /* in the header: all holds are shared and weigh 1, and no waiter is queued */
+byte busy_until = (AHEAD > 0 -> 1 : 0); /* after the loss of S, K stays until then */
 byte queue[CLIENTS], queued; /* 1 more than each client */
-byte limit;           /* that is stored; 0: none */
+byte limit;           /* the stored limit; 0: none */
 
 /* ------------------------------------------------------------ The clients */
 
 bool alive[CLIENTS], waits[CLIENTS], told[CLIENTS];
-/* Until when its client may count on each of its two holds, and so on the lock. */
+/* The time until which its client may count on each of its two holds, and so on the lock. */
 byte sure[CLIENTS], sure_nested[CLIENTS];
 bool sure_x[CLIENTS];
-byte came[CLIENTS], tickets; /* in this order */
+byte came[CLIENTS], tickets; /* the order of arrival */
 byte asks_at[CLIENTS];
-bool out[CLIENTS];     /* of the queue, to ask by another number: it keeps its turn */
-bool refused[CLIENTS]; /* it says another number than is stored, or weighs more */
+bool out[CLIENTS];     /* of the queue, to ask with another limit; it keeps its turn */
+bool refused[CLIENTS]; /* it gives a limit that is not the stored one, or weighs more */
 byte changes = CHANGES;
-bool kicks; /* who stored a limit hands on now */
+bool kicks; /* the call that stored a limit hands on now */
 byte now, crashes = CRASHES, losses = LOSSES;
-bool died; /* a process did, since the last tick */
+bool died; /* a process has died since the last tick */
 
 hidden byte i, j, count, found, r_state;
 #define START(c) (urgent[c] -> AHEAD : 0)
@@ -83,7 +84,7 @@ hidden byte i, j, count, found, r_state;
 
 /* ---------------------------------------------------------------- Scripts */
 
-/* What has ended leaves. */
+/* Remove the holds that have ended. */
 inline read() {
 #ifndef MUTANT_ENDED_STAYS
 	for EACH_CLIENT {
@@ -164,7 +165,7 @@ inline leave_queue(c) {
 	j = 0; count = 0
 }
 
-/* The head of the queue, and after a shared one the next. */
+/* Grant to the head of the queue, and after a shared waiter to the next. */
 inline grant() {
 	do
 	:: queued == 0 -> break
@@ -178,7 +179,7 @@ inline grant() {
 #ifdef MUTANT_WHO_WAITS_KEEPS_ITS_NUMBER
 		:: alive[i] && FITS(i) ->
 #else
-		:: alive[i] && DIFFERS(i) -> /* it is told to ask */
+		:: alive[i] && DIFFERS(i) -> /* a message makes it ask again */
 			leave_queue(i);
 			out[i] = true; asks_at[i] = now
 		:: alive[i] && !DIFFERS(i) && FITS(i) ->
@@ -203,7 +204,7 @@ inline acquire(c) {
 	j = 0; found = 0;
 	if
 	:: ends[c] -> skip
-	:: !ends[c] && DIFFERS(c) -> /* it learns the number, and asks again; or is refused */
+	:: !ends[c] && DIFFERS(c) -> /* it learns the limit and asks again, or is refused */
 		leave_queue(c);
 		if
 #ifdef MUTANT_A_NUMBER_GIVES_WAY
@@ -251,7 +252,7 @@ inline acquire(c) {
 	asks_at[c] = (out[c] -> now : now + 1)
 }
 
-/* A shared hold in a live one of mine, named in `nests`; or an exclusive one: upgrade. */
+/* Nest a shared hold in a live hold of client c, which `nests` names, or try an upgrade. */
 inline nest(c, exclusively) {
 	read();
 	if
@@ -274,11 +275,11 @@ inline nest(c, exclusively) {
 	fi
 }
 
-/* The outermost hold goes. With a nested one that is a downgrade: K stays, and is shared. */
+/* Release the outermost hold. With a nested hold this is a downgrade: K stays, and is shared. */
 inline release(c) {
 	sure[c] = 0; sure_x[c] = false;
 	if
-	:: readers && ends[c] -> /* neither the queue nor what has ended is looked at */
+	:: readers && ends[c] -> /* the script looks at neither the queue nor ended holds */
 		ends[c] = 0; n--;
 		readers = n > 0
 	:: else ->
@@ -331,7 +332,7 @@ inline cancel(c) {
 	woken()
 }
 
-/* Whoever is the first now does not fit. */
+/* Check that the first waiter does not fit. */
 inline woken() {
 	must(WOKEN, queued == 0 || !alive[queue[0] - 1] || !FITS(queue[0] - 1))
 }
@@ -350,7 +351,7 @@ waiting:
 		told[me] = false; waits[me] = false; came[me] = 0; asks_at[me] = 0
 	   }
 	:: atomic { refused[me] -> refused[me] = false; waits[me] = false; goto end_of_it }
-	:: atomic { told[me] && !HOLDS(me) -> /* it was slow: it takes a new place */
+	:: atomic { told[me] && !HOLDS(me) -> /* its grant has ended: it takes a new place */
 		told[me] = false; came[me] = 0;
 		d_step { acquire(me) };
 		goto waiting
@@ -426,7 +427,7 @@ active proctype time() {
 end:
 	do
 	:: atomic { now < UNTIL && !kicks && IN_TIME(0) && IN_TIME(1) && IN_TIME(CLIENTS - 1) ->
-		/* By what the clients count on: the first who waits does not fit. */
+		/* By the holds on which the clients count, the first waiter does not fit. */
 		d_step {
 			head = CLIENTS; i = 0; found = false; count = 0;
 			for EACH_CLIENT {
@@ -435,14 +436,14 @@ end:
 				head = (waits[j] && alive[j] && !told[j] && (head == CLIENTS || SCORE(j) < SCORE(head)) -> j : head)
 			}
 			if
-			:: head < CLIENTS && busy_until <= now && !died -> /* who died just now is asked about later */
+			:: head < CLIENTS && busy_until <= now && !died -> /* after a death, check at the next tick */
 				must(PROGRESS, (shared[head] -> found || (LIMIT_OF(head) && i + weight[head] > LIMIT_OF(head)) : i > 0))
 			:: else
 			fi;
 			head = 0; i = 0; found = 0; j = 0;
 			died = false;
 			now++;
-			for EACH_CLIENT { /* what has ended is the same as what never was */
+			for EACH_CLIENT { /* treat a hold that has ended like no hold */
 				sure[j] = (sure[j] > now -> sure[j] : 0);
 				sure_nested[j] = (sure_nested[j] > now -> sure_nested[j] : 0);
 				sure_x[j] = sure_x[j] && sure[j]
@@ -466,7 +467,7 @@ init {
 			:: AHEAD -> urgent[k] = true
 			:: skip
 			fi;
-			/* The clients are alike but for their kinds: one order of these is enough. */
+			/* The clients differ only in their kinds: one order of the kinds is enough. */
 			if
 			:: k == 0 || KIND(k - 1) == 0 -> skip
 			:: k == 0 || KIND(k - 1) <= 1 -> shared[k] = true
