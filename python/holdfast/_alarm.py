@@ -22,7 +22,7 @@ class Alarm:
     timeouts: int
     """How many acquires of this client timed out within the window."""
     message: str
-    """The same in words, and the last holder of the lock, if the server knew it."""
+    """The same in words, with the last holder of the lock, if the server named it."""
 
 
 def native(rule: Rule) -> tuple[int, int]:

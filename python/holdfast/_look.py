@@ -67,8 +67,8 @@ class Holder:
     remaining: float | None
     """Seconds until the last of its holds ends; None: never."""
     kept: bool
-    """Has its work ended, so that it only keeps the lock until then? By Hold.keep(), once_per or
-    at_least. It is not renewed, and its process may be gone."""
+    """Has its work ended, so that it only keeps the lock for the remaining time, by Hold.keep(),
+    once_per or at_least? It is not renewed, and its process may be gone."""
     weight: int
     """The number of permits that its shared holds take; 0 if it holds the lock exclusively."""
 
@@ -89,7 +89,7 @@ class Waiter:
     shared: bool
     """Does it ask for a shared hold?"""
     permits: int
-    """Of a shared waiter: it enters if at most this number hold the lock then; 0: no limit."""
+    """The number of permits that a shared waiter gives for the lock; 0: no limit."""
     waited: float
     """For how many seconds it has waited; a head start counts as time waited."""
     timeout: float | None
@@ -134,7 +134,7 @@ class LockInfo:
     moving: bool
     """Is its slot of a cluster being moved? Then the waiters and the result are not known."""
     holders: tuple[Holder, ...]
-    """The holders, the holder that ends first before the others; of 100 holds at most."""
+    """The holders, in the order in which their holds end; those of 100 holds at most."""
     queue: tuple[Waiter, ...]
     """The acquires that wait, in the order in which they will be served; 100 at most."""
     limit: Limit = None
@@ -226,7 +226,7 @@ class Progress:
     round_trips: int
     """The number of round trips that these took."""
     answer_time: float
-    """How long all answers took together, seconds: the network's time and the servers'."""
+    """Seconds that all answers took together: the network's time and the servers'."""
 
 
 class Locks(Bound, Iterator[LockInfo]):

@@ -67,7 +67,7 @@ _STATES: dict[int, State] = {
 Match = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool] | None
 )
-"""Exceptions: a class, several, or a function that says whether it is one of them."""
+"""Exceptions: a class, several classes, or a function that decides for an exception."""
 
 
 class OnceTerms(LockChanges, total=False):
@@ -581,7 +581,7 @@ class BaseTurn(Bound, Generic[Answer]):
         self._terms = terms
         self._mine = False  # it is the caller's turn, which has not ended
         self.outcome: Any = None
-        """What is known of the call, an Outcome, if it is done or failed; None: make the call."""
+        """The Outcome of the call, if it is done or failed; None: make the call."""
 
     # The rules. Each step is the name of a port's method, with its arguments.
 

@@ -13,7 +13,7 @@ from . import _alarm, _holdfast, _native
 from ._arguments import duration, encoded, flag, function, noted, whole
 
 STORED = timedelta(days=-1)
-"""A lease, by identity: that of the gate whose rate is stored with the name."""
+"""A lease, recognised by identity: the rate of the gate is the stored rate of its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class LockOptions:
     """The owner, instead of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
     note: str | None = None
-    """What the lock is held for, for people: "refund 17"; at most 1024 bytes. Shown beside the
+    """The purpose of the hold, for people: "refund 17"; at most 1024 bytes. Shown beside the
     owner by `holdfast ls`, top and inspect, in LockInfo and in the message of a LockTimeout, with
     the trace id if OpenTelemetry has a span. A nested hold has the note of the outer hold."""
     max_hold: float | timedelta | None = None
@@ -65,10 +65,10 @@ class LockOptions:
     released again and the call raises LockNotReplicated. A failover then loses fewer locks:
     docs/connecting.md."""
     replica_timeout: float | timedelta | None = None
-    """Seconds for that, less than the lease; by default 1, or half of a lease shorter than 2."""
+    """Seconds for these replicas, less than the lease; by default 1, or half of a lease below 2."""
     release: Literal["wait", "later"] = "wait"
-    """"later": a release does not wait for the server's answer, unless its call asks for that. As
-    release(wait=False) of a hold."""
+    """"later": a release does not wait for the server's answer, as release(wait=False) of a hold,
+    unless its call asks to wait."""
     on_lost: Callable[[Any], object] | None = None
     """Called with the Hold when it is lost, by a thread of the client: keep it short, or give
     the work to another thread. An AsyncLock's event loop calls it, with the AsyncHold."""

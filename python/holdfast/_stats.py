@@ -68,21 +68,21 @@ class Counts:
     kept: int
     """Holds that keep the lock after their work: by keep(), or by a release before at_least."""
     begun: int
-    """Calls that were made at most once, and whose record was written."""
+    """Calls made at most once whose record was written."""
     finished: Mapping[Finish, int]
     """Calls made for once() that ended, by outcome: "done" when the result was kept, "failed" when
     the error was, "unknown", "retry" when the call was not made, and "unkept" when a result or an
     error was not kept, or not at once (ResultNotKept)."""
     lost: Mapping[Cause, int]
-    """Holds that were lost before that, by cause, as in Lost.cause."""
+    """Holds that were lost before their release, by cause, as in Lost.cause."""
     renewed: int
     """Renewals in the background."""
     alarms: int
     """The number of alarms that were raised."""
     wait: Histogram
-    """For how long acquires that got the lock had waited for it, the request included."""
+    """How long acquires that got the lock waited for it, with their requests."""
     hold: Histogram
-    """For how long locks were held, until a call ended the hold or it was lost."""
+    """How long locks were held, until a call ended the hold or it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Stats(Counts):
     reconnects: int
     """Connections that were opened in place of one that broke."""
     unconfirmed: int
-    """Releases that did not wait for their answer, and whose answer was not as expected."""
+    """Releases that did not wait for their answer, which was then not as expected."""
     names: Mapping[str, Counts]
     """The counts of the names that are counted separately, UTF-8 with surrogate escapes; names_max
     at most."""

@@ -15,7 +15,8 @@ class Trouble:
 
     kind: Literal["at_risk", "over", "failover"]
     """at_risk: renewals begin to fail. over: they work again. failover: another server is asked;
-    of several masters: a minority does not renew and the others have the holds, or all do again."""
+    with several masters, a minority stops renewing while the others keep the holds, or all renew
+    again."""
     holds: int
     """The number of holds that are at risk, or at another server now; 0 if it is over."""
     ends_in: float | None

@@ -94,14 +94,14 @@ class LockedTask(Task):
     with the result None. The name is `lock`, or else the task's name. A task that starts
     while another runs is tried again, until the other has done its work or failed."""
     once: Mapping[str, Any] | None = None
-    """Make the task's work at most once for all tasks of the name `lock`, which has its arguments:
-    {"ttl": 86400}, and the other arguments of Client.once(). A task that starts later ends with
-    the first task's result. If a run raises, or its worker dies, the next task fails
+    """Do the work at most once among all tasks with the same `lock`, which contains the task's
+    arguments: {"ttl": 86400} and the other arguments of Client.once(). A task that starts later
+    ends with the first task's result. If a run raises, or its worker dies, the next task fails
     with OutcomeUnknown, until the call is settled. Other arguments are refused."""
     lock_timeout: float | timedelta | None = 0
     """Seconds for which a process of the worker waits for the lock, before the task goes back."""
     lock_options: holdfast.LockOptions | None = None
-    """As for Client.lock(). With permits, that many tasks run at once."""
+    """As for Client.lock(). With permits, up to that number of tasks run at once."""
     lock_busy: Literal["retry", "skip"] = "retry"
     """If others have the lock, the task is tried again, or ends with the result None. A task that
     was delivered again is tried once more: its own dead run may have the lock."""

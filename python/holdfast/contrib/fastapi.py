@@ -267,8 +267,8 @@ IfFence = Annotated[int, Depends(_if_fence, scope="function")]
     def put(item: int, fence: IfFence, cursor: ...):
         guard(cursor, f"item:{item}", fence)
 
-Without the header the answer is 428, and if it is no fence 400. If the route raises StaleFence,
-as guard() does, the answer is 412 with both fences.
+Without the header the answer is 428, and 400 if its value is not a fence. If the route raises
+StaleFence, as guard() does, the answer is 412 with both fences.
 """
 
 
