@@ -34,7 +34,7 @@ class ThreadLock {
     }
 
     void unlock(String key) {
-        if (Objects.equals(redis.opsForValue().get(key), token.get())) { // only one's own
+        if (Objects.equals(redis.opsForValue().get(key), token.get())) { // only its own token
             redis.delete(key);
         }
         token.remove();

@@ -18,7 +18,7 @@ def result(
 ) -> bytes:
     while True:
         if store.setnx(key, WORKING):
-            store.expire(key, patience)  # if this process dies, another one makes the call
+            store.expire(key, patience)  # if this process dies, another makes the call
             made = call()
             store.getset(key, made)  # in place of WORKING, for the others
             store.expire(key, keep)

@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
                 errx(1, "%s", done.error.message); /* a timeout, an outage, a loss */
             if (done.op == ACQUIRE) {
                 hold = done.hold;
-                printf("nobody else is in here; fence %" PRId64 "\n", hf_hold_fence(hold));
+                printf("the lock is ours; fence %" PRId64 "\n", hf_hold_fence(hold));
                 if (hf_hold_release_start(hold, RELEASE) != HF_OK)
                     errx(1, "%s", hf_error_message());
             } else if (done.op == RELEASE) {

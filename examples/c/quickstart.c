@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
         hf_lock_acquire(lock, 5000, &hold) != HF_OK)
         errx(1, "%s", hf_error_message());
 
-    printf("nobody else is in here; fence %" PRId64 "\n", hf_hold_fence(hold));
+    printf("the lock is ours; fence %" PRId64 "\n", hf_hold_fence(hold));
 
     if (hf_hold_release(hold) != HF_OK)
         warnx("%s", hf_error_message());

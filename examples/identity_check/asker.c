@@ -1,10 +1,11 @@
 /*
- * The askers in C; run.py says what they ask and starts them.
+ * The askers in C; run.py describes the question and starts them.
  *
- * A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask,
- * how many at once, and the name of the call, which is also the vendor's
- * idempotency key; each prints its answer as a line of JSON. With "most" the
- * vendor is called at most once, whoever dies: docs/guides/payment.md.
+ * A line on standard input, "once 33 NAME" or "each 33 NAME", gives the way to
+ * ask, the number of callers, and the name of the call, which is also the
+ * vendor's idempotency key. Each caller prints its answer as a line of JSON.
+ * With "most" the vendor is called at most once, whichever process dies:
+ * docs/guides/payment.md.
  */
 #include <err.h>
 #include <holdfast/holdfast.h>

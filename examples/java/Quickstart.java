@@ -11,7 +11,7 @@ public final class Quickstart {
         try (HoldfastClient client = Holdfast.connect(url)) {
             HoldfastLock lock = client.lock("stock");
             try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
-                System.out.println("nobody else is in here; fence " + hold.fence());
+                System.out.println("the lock is ours; fence " + hold.fence());
             } catch (LockTimeoutException busy) {
                 System.out.println("others kept the lock for 5 seconds");
             }

@@ -116,7 +116,7 @@ final class DocumentationTest {
                 examples("README.md").get(0).replace("\"redis://localhost\"", "url").indent(8);
         assertTrue(Files.readString(source).contains(readme), readme);
         String output = run(source);
-        assertTrue(output.matches("nobody else is in here; fence \\d+\n"), output);
+        assertTrue(output.matches("the lock is ours; fence \\d+\n"), output);
     }
 
     /** In one program: to compile it takes the time. */
