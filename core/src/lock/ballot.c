@@ -11,6 +11,7 @@
 #include "lock/thread.h"
 #include "lock/undo.h"
 #include "lock/votes.h"
+#include "protocol/errors.h"
 
 /* The masters' clocks, and the ways to the masters, may differ by this: a proposed fence lies ahead
  * of all of them. */
@@ -181,12 +182,21 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
+/* Return whether no majority can agree because masters answer with errors. */
+static bool has_failed(const struct hf_ballot *ballot) {
+    size_t left = hf_votes_masters(ballot);
+    for (size_t i = 0; i < hf_votes_masters(ballot); i++)
+        left -= ballot->votes[i].fails;
+    return left < majority_of(ballot);
+}
+
 /* End the acquire: too few masters have reported whether others have the lock. */
 static void end_unanswered(struct hf_ballot *ballot) {
     bool lacks = ballot->lacks && ballot->reached < majority_of(ballot);
+    hf_status status = has_failed(ballot) ? HF_ESERVER : HF_ECONNECT;
     end_ballot(ballot,
                lacks ? hf_fail(HF_ENOMEM, "no memory")
-                     : hf_masters_explain(ballot->client, ballot->like->names),
+                     : hf_masters_explain(ballot->client, ballot->like->names, status),
                true);
 }
 
@@ -423,6 +433,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
+    of->fails = completion->status == HF_ESERVER;
     if (held && is_young(ballot, at, call->sent_at)) {
         hf_vote_give_back(ballot->client, at, completion->hold);
         held = false;
@@ -433,7 +444,10 @@ static void voted(hf_call *call, const hf_completion *completion) {
             of->refuses = completion->status == HF_EBUSY;
         ballot->lacks = ballot->lacks || completion->status == HF_ENOMEM;
     }
-    if (in_line && completion->status == HF_ETIMEOUT) {
+    if (!held && has_failed(ballot) && hf_error_permission(completion->error.message)) {
+        hf_error_set(&completion->error);
+        end_ballot(ballot, HF_ESERVER, true);
+    } else if (in_line && completion->status == HF_ETIMEOUT) {
         if (ballot->why == NULL)
             ballot->why = malloc(sizeof *ballot->why);
         if (ballot->why != NULL)

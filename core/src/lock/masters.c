@@ -8,6 +8,7 @@
 #include "lock/holds.h"
 #include "lock/majority.h"
 #include "lock/undo.h"
+#include "protocol/errors.h"
 
 /* A master that owes an answer for longer than this plus ten round trips is silent. */
 #define SILENT_MS 50
@@ -88,7 +89,9 @@ static bool is_answer(hf_status status) {
 void hf_master_note(hf_master *master, hf_status status, const hf_error *why) {
     if (status == HF_ENOMEM) /* this process is out of memory, not the master */
         return;
-    if (!is_answer(status)) {
+    /* A missing permission for one lock's keys says nothing about the master. */
+    bool refused = status == HF_ESERVER && hf_error_permission(why->message);
+    if (!is_answer(status) && !refused) {
         master->down = true;
         master->refusal = hf_quorum_is_fatal(status) ? status : HF_OK;
         snprintf(master->why, sizeof master->why, "%.*s", (int)sizeof master->why - 1,
@@ -109,16 +112,15 @@ bool hf_masters_refuse(const hf_client *client) {
     return left < hf_majority(quorum->count);
 }
 
-hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
+hf_status hf_masters_explain(const hf_client *client, const hf_names *names, hf_status status) {
     const struct hf_quorum *quorum = client->quorum;
-    hf_status status = HF_ECONNECT;
     bool refused = hf_masters_refuse(client);
     char why[700] = "";
     int64_t now = hf_now();
     for (size_t i = 0; i < quorum->count; i++) {
         const hf_master *master = &quorum->masters[i];
         const char *shown = quorum->members->of[i].shown;
-        if (status == HF_ECONNECT && master->refusal != HF_OK && refused)
+        if (!hf_quorum_is_fatal(status) && master->refusal != HF_OK && refused)
             status = master->refusal;
         int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
         if (young_ms > 0)
@@ -137,13 +139,13 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names) {
 
 /* Note that a master no longer renews its votes, or renews them again. Only a change for the holds
  * is announced: a minority fails, a majority fails, no master fails. */
-static void hear_trouble(hf_client *client, size_t at, bool fails) {
+static void hear_trouble(hf_client *client, size_t at, const hf_completion *heard) {
     struct hf_quorum *quorum = client->quorum;
     hf_completion completion = {.kind = HF_KIND_FAILOVER};
     int64_t first = HF_NO_DEADLINE, now = hf_now();
     size_t failing = 0, room = sizeof completion.error.message;
     char *message = completion.error.message;
-    quorum->masters[at].fails = fails;
+    quorum->masters[at].fails = heard->status != HF_OK;
     for (size_t i = 0; i < quorum->count; i++)
         failing += quorum->masters[i].fails;
     HF_EACH(item, hf_table_holds_locked(client)) {
@@ -162,12 +164,14 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
     quorum->most_fail = most;
     if (most) {
         completion.kind = HF_KIND_TROUBLE;
-        completion.status = HF_ECONNECT;
+        completion.status = heard->status;
         completion.left_ms = hf_until(first, now);
-        snprintf(message, room,
-                 "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s",
-                 quorum->count, (long long)completion.holds, alone ? "" : "s",
-                 alone ? "which" : "the first of which", (double)completion.left_ms / 1000);
+        snprintf(
+            message, room,
+            "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s: %.300s",
+            quorum->count, (long long)completion.holds, alone ? "" : "s",
+            alone ? "which" : "the first of which", (double)completion.left_ms / 1000,
+            heard->error.message);
     } else if (recovers) {
         completion.kind = HF_KIND_TROUBLE;
         completion.holds = 0;
@@ -203,9 +207,9 @@ void hf_master_hear(hf_client *client, size_t at, const hf_completion *completio
     hf_master *master = &client->quorum->masters[at];
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (completion->kind == HF_KIND_TROUBLE)
-        hear_trouble(client, at, completion->status != HF_OK);
+        hear_trouble(client, at, completion);
     else if (completion->hold != NULL && master->fails && renews_all(master->client))
-        hear_trouble(client, at, false); /* it has given a vote since */
+        hear_trouble(client, at, completion); /* it has given a vote since */
     if (call == NULL)
         return;
     hf_list_remove(&call->item);

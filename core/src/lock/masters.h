@@ -51,9 +51,9 @@ int64_t hf_master_silent_at(const hf_client *client, size_t at);
 void hf_master_note(hf_master *master, hf_status status, const hf_error *why);
 /* Return whether masters refuse this client, so that it never has a majority. */
 bool hf_masters_refuse(const hf_client *client);
-/* Set this thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT, or
- * the status with which masters refuse this client. */
-hf_status hf_masters_explain(const hf_client *client, const hf_names *names);
+/* Set this thread's message: fewer than a majority could be asked for that lock. Returns `status`,
+ * or the status with which masters refuse this client. */
+hf_status hf_masters_explain(const hf_client *client, const hf_names *names, hf_status status);
 
 /* Take a completion of that master's client, other than a loss. */
 void hf_master_hear(hf_client *client, size_t at, const hf_completion *completion);

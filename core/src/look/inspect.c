@@ -41,6 +41,8 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
         hf_request_inspect(&heard->from[i].request, lock->names, first, most, false);
     hf_gathering_run(heard);
     hf_client_lock(client);
+    const hf_heard *refuses = NULL;
+    size_t left = of->masters;
     for (size_t i = 0; i < of->masters; i++) {
         hf_heard *from = &heard->from[i];
         if (!from->answered)
@@ -53,13 +55,19 @@ static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t mos
             from->reply = NULL;
         }
         of->answered += from->status == HF_OK;
+        left -= from->status == HF_ESERVER;
+        refuses = from->status == HF_ESERVER ? from : refuses;
         hf_master_note(&client->quorum->masters[i], from->status, hf_error_last());
     }
     hf_status status = HF_OK;
     if (of->answered < hf_majority(of->masters)) {
         status = hf_gathering_lacks(heard);
-        if (status == HF_OK)
-            status = hf_masters_explain(client, lock->names);
+        if (status == HF_OK && left < hf_majority(of->masters)) {
+            status = HF_ESERVER;
+            hf_error_set(&refuses->error);
+        } else if (status == HF_OK) {
+            status = hf_masters_explain(client, lock->names, HF_ECONNECT);
+        }
     }
     hf_client_unlock(client);
     hf_gathering_drop(heard);

@@ -2053,7 +2053,8 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     if (told.kind == HF_KIND_FAILOVER) /* that of the first hold */
         told = next_of(cat);
     assert_int_equal(told.kind, HF_KIND_TROUBLE);
-    assert_status(told.status, HF_ECONNECT);
+    assert_status(told.status, HF_ESERVER);
+    assert_non_null(strstr(told.error.message, "NOPERM"));
     assert_status(hf_lock_acquire(b, 10000, &other), HF_OK);
     assert_int_equal(next_of(cat).kind, HF_KIND_LOSS);
     for (int i = 1; i < COUNT_OF_MASTERS; i++)
@@ -2063,6 +2064,50 @@ static void test_a_vote_for_another_lock_ends_no_trouble(void **state) {
     hf_lock_close(a);
     hf_lock_close(b);
     hf_client_close(cat);
+}
+
+/* H270: a user without the permission for a lock asks for it again and again, and waits for a lock
+ * for whose keys it has the permission. */
+static void test_a_lock_that_masters_refuse_says_nothing_of_others(void **state) {
+    hf_lock *a = lease_lock(ben, "a", 9000, HF_ON), *b = lease_lock(ben, "b", 9000, HF_ON),
+            *theirs = lease_lock(ann, "b", 20000, HF_ON);
+    hf_lock_info info = {.size = sizeof info};
+    hf_hold *hold = acquire(theirs), *none;
+    (void)state;
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "ACL SETUSER default resetkeys ~b ~{b}* ~hf1:members");
+    waiter *w = waiter_start(b, 3000);
+    while (!atomic_load(&w->done)) {
+        assert_status(hf_lock_acquire(a, 0, &none), HF_ESERVER);
+        assert_non_null(strstr(hf_error_message(), "NOPERM"));
+        assert_status(hf_lock_inspect(a, 0, &info, NULL), HF_ESERVER);
+        sleep_ms(50);
+    }
+    waiter_join(w, HF_ETIMEOUT);
+    int64_t began = now_ms();
+    assert_status(hf_lock_acquire(a, 20000, &none), HF_ESERVER);
+    assert_in_range(now_ms() - began, 0, 500);
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "ACL SETUSER default ~*");
+    give_back(hold, HF_OK);
+    hf_lock_close(a);
+    hf_lock_close(b);
+    hf_lock_close(theirs);
+}
+
+/* The servers' memory is full. */
+static void test_an_error_of_most_masters_is_told_as_an_error(void **state) {
+    hf_lock *lock = lease_lock(ben, "k", 9000, HF_ON);
+    hf_hold *none;
+    (void)state;
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_refuse(i, SIM_WRITES, "OOM command not allowed", -1);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_ESERVER);
+    assert_non_null(strstr(hf_error_message(), "OOM"));
+    assert_status(hf_lock_acquire(lock, 1000, &none), HF_ESERVER);
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        servers_refuse(i, SIM_WRITES, NULL, 0);
+    hf_lock_close(lock);
 }
 
 /* The nested hold must be confirmed, because the outer hold ends too soon, and no master answers. A
@@ -2658,6 +2703,8 @@ int main(int count, char **words) {
         TEST(test_a_master_that_failed_for_an_earlier_hold_fails_no_later_one),
         TEST(test_a_master_that_cannot_write_is_told_of),
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
+        TEST(test_a_lock_that_masters_refuse_says_nothing_of_others),
+        TEST(test_an_error_of_most_masters_is_told_as_an_error),
         TEST(test_what_waits_renews_and_connects_is_counted),
         TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),
