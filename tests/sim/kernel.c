@@ -455,8 +455,8 @@ int64_t sim_global(const sim_process *process, int64_t local) {
     int64_t passed = local - process->began;
     if (local == SIM_NEVER || passed > SIM_NEVER / 4)
         return SIM_NEVER;
-    int64_t at = process->since + passed - passed / 1000000 * process->ppm;
-    return at + (passed / 1000000 + 1000); /* never early, in spite of rounding */
+    int64_t drift = passed / 1000000 * process->ppm, of_drift = drift / 1000000 * process->ppm;
+    return process->since + passed - drift + of_drift + 2000; /* never early: it is rounded */
 }
 
 void sim_drift(sim_process *process, int ppm) {

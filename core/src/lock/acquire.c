@@ -550,15 +550,17 @@ static bool stands_locked(const acquiring *call) {
            (hf_now() < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
-/* Wait again under a new id; fail if there is no time. */
+/* Wait again under a new id; if the time is up, ask once more. */
 static hf_status again_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->done = false;
     op->missed = true;
     hf_discovery_look(call->client->transport->discovery);
-    if (op->tries || hf_now() >= op->until)
+    if (op->tries)
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));
+    if (hf_now() >= op->until)
+        op->tries = op->delegated = true;
     hf_status status = hf_op_renew_id_locked(op);
     hf_queue_recheck_locked(call->client, op->hold->names);
     return status;
@@ -580,6 +582,7 @@ static hf_status begin_locked(hf_hold *hold) {
 
 static void run_locked(acquiring *call) {
     hf_op *op = &call->op;
+    op->until = hf_later(op->until, hf_now()); /* the mutex was waited for */
     hf_status status = begin_locked(op->hold);
     if (status == HF_OK && call->client->quorum != NULL) {
         call->client->quorum->ways->run(op, call->interruptible);

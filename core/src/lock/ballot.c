@@ -16,8 +16,6 @@
 /* The masters' clocks, and the ways to the masters, may differ by this: a proposed fence lies ahead
  * of all of them. */
 #define AHEAD_MS 5
-/* The maximum of that lead: a way that took longer shows that this process stood still. */
-#define AHEAD_MAX_MS 1000
 /* In line, the first ballot of this client tries all masters this often, or sooner if it has stood
  * back. */
 #define RECHECK_MS 1000
@@ -54,8 +52,8 @@ static int64_t propose(const struct hf_ballot *ballot) {
     int64_t floor = hf_hold_floor_locked(ballot->like);
     int64_t clock = hf_members_clock(quorum->members, hf_now()), ahead_ms = AHEAD_MS;
     for (size_t i = 0; i < quorum->count; i++)
-        if (quorum->masters[i].trip_ms > ahead_ms && !quorum->masters[i].down)
-            ahead_ms = hf_earlier(quorum->masters[i].trip_ms, AHEAD_MAX_MS);
+        if (!quorum->masters[i].down)
+            ahead_ms = hf_later(ahead_ms, quorum->masters[i].trip_ms);
     if (clock > 0 && clock + ahead_ms * 1000 - 1 > floor)
         floor = clock + ahead_ms * 1000 - 1;
     return floor > ballot->fence ? floor : ballot->fence;
@@ -504,7 +502,7 @@ static void run(hf_op *op, bool interruptible) {
         if (op->done) {
             hf_undo_acquire_locked(op->hold, NULL);
             op->done = false;
-            if (hf_now() < op->until)
+            if (op->timeout_ms != 0)
                 status = ask(op);
             else
                 status = hf_fail(HF_EBUSY, "the lease of lock %s ended before the answers came",

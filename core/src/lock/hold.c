@@ -126,12 +126,12 @@ static hf_status perform_here(operation *mine) {
     hf_request request;
     if (mine->hold->client->quorum != NULL)
         return ask_masters(mine);
-    if (mine->deadline == 0)
-        mine->deadline = hf_client_patience(mine->hold->client);
     mine->request = &request;
     hf_client_lock(mine->hold->client);
     hf_status status = mine->begin(mine);
     hf_client_unlock(mine->hold->client);
+    if (mine->deadline == 0) /* from here on, though the mutex was waited for */
+        mine->deadline = hf_client_patience(mine->hold->client);
     if (status == HF_OK)
         status = run(mine);
     drop_operation(mine);

@@ -289,25 +289,30 @@ int64_t hf_hold_fence(const hf_hold *hold) { return hold != NULL ? hold->fence :
 
 int64_t hf_hold_number(const hf_hold *hold) { return hold != NULL ? hold->number : 0; }
 
+/* Return for how long the hold lasts, in ns; 0: it is not held. The clock is read last: the mutexes
+ * of this client and of its masters may have been waited for. */
+static int64_t left_of(const hf_hold *hold) {
+    int64_t deadline = deadline_of(hold), now = hf_now();
+    if (hold->state != HF_STATE_HELD || now >= deadline)
+        return 0;
+    return deadline == HF_NO_DEADLINE ? HF_NO_DEADLINE : deadline - now;
+}
+
 int hf_hold_state(const hf_hold *hold) {
     if (hold == NULL)
         return HF_STATE_RELEASED;
     if (hf_client_inherited(hold->client))
         return HF_STATE_LOST;
-    int64_t now = hf_now();
     HF_HOLDING_CLIENT(hold->client);
-    return hf_hold_state_now(hold, now);
+    return left_of(hold) == 0 && hold->state == HF_STATE_HELD ? HF_STATE_LOST : hold->state;
 }
 
 int64_t hf_hold_remaining_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return 0;
     HF_HOLDING_CLIENT(hold->client);
-    int64_t now = hf_now(); /* read after the mutex was taken, perhaps long after the call */
-    int64_t deadline = deadline_of(hold);
-    if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
-        return 0;
-    return deadline == HF_NO_DEADLINE ? HF_NEVER : (deadline - now) / HF_MS;
+    int64_t left = left_of(hold);
+    return left == HF_NO_DEADLINE ? HF_NEVER : left / HF_MS;
 }
 
 /* ----------------------------------------------------------------- Table */
@@ -556,8 +561,8 @@ hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len,
     hf_status status = hf_client_check(client);
     if (status != HF_OK)
         return status;
-    int64_t now = hf_now();
     HF_HOLDING_CLIENT(client);
+    int64_t now = hf_now();
     HF_EACH(at, &client->table->holds) {
         const hf_hold *hold = HF_OF(hf_hold, item, at);
         if (!hold->kept || hold->owner_length != owner_len ||

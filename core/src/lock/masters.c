@@ -194,7 +194,7 @@ static bool renews_all(hf_client *master) {
 }
 
 static void note(hf_master *master, const hf_call *call, const hf_completion *completion) {
-    int64_t trip_ms = (hf_now() - call->sent_at) / HF_MS;
+    int64_t trip_ms = hf_earlier((hf_now() - call->sent_at) / HF_MS, HF_TRIP_MAX_MS);
     hf_master_note(master, completion->status, &completion->error);
     master->tried = master->tried || call->kind != HF_CALL_LINE;
     if (!master->down && call->kind != HF_CALL_LINE) /* a slow answer says little about the next

@@ -66,8 +66,8 @@ int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_le
     if (lock == NULL || hf_client_check(lock->client) != HF_OK ||
         hf_lock_choose_owner(lock, owner, owner_len, true, &chosen) != HF_OK)
         return 0;
-    int64_t count = 0, now = hf_now();
     HF_HOLDING_CLIENT(lock->client);
+    int64_t count = 0, now = hf_now();
     for (const hf_hold *hold = NULL;
          (hold = hf_table_next_locked(lock->client, lock->names, &chosen.holder, hold)) != NULL;)
         count += hf_hold_state_now(hold, now) == HF_STATE_HELD;

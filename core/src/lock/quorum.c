@@ -7,6 +7,8 @@
 #include "net/discovery.h"
 #include "protocol/answers.h"
 
+/* A caller that wakes up later than this stood still. */
+#define LATE_MS 10
 /* After a majority has answered, the others have the same time again, plus this. */
 #define GRACE_MS 50
 
@@ -83,7 +85,7 @@ void hf_gathering_run(hf_gathering *of) {
         if (of->from[i].asked)
             start_question(&of->from[i]);
     pthread_mutex_lock(&of->mutex);
-    for (bool enough = false;;) {
+    for (bool enough = false, late = false;;) {
         int answers = of->answers;
         int64_t now = hf_now();
         size_t good = 0, open = 0;
@@ -94,6 +96,11 @@ void hf_gathering_run(hf_gathering *of) {
         if (!enough && !of->needs_all && good >= hf_majority(of->masters)) {
             enough = true;
             until = hf_earlier(until, now + (now - began) + GRACE_MS * HF_MS);
+        }
+        if (open > 0 && !late && now >= hf_after(until, LATE_MS)) {
+            /* This process stood still: the answers may be there, unread. */
+            late = true;
+            until = hf_after(now, of->from[0].master->transport->connect_ms / 2);
         }
         if (open == 0 || now >= until)
             break;

@@ -8,6 +8,8 @@
 
 /* How long it takes to notice a signal that arrived just before a wait began to sleep. */
 #define SIGNAL_MS 50
+/* A waiting thread looks at its state this often, though no other thread wakes it. */
+#define UNWOKEN_MS 3000
 /* For how long no thread reads before the client's own thread does. */
 #define UNREAD_MS 500
 
@@ -119,12 +121,10 @@ static void read_channels(hf_op *op, hf_link *link) {
     client->reading = NULL;
 }
 
-/* Return how long the thread may sleep; 0: its time is up. poll(2) does not count the time while
- * the machine is suspended; after that the thread sleeps on for at most the rest. */
+/* Return how long the thread may sleep; 0: its time is up. The thread that has to wake it may stand
+ * still, and poll(2) does not count the time while the machine is suspended. */
 static int64_t sleep_ms(int64_t until, bool listens) {
-    int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
-    ms = hf_earlier(ms, 10000);
-    return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
+    return hf_earlier(hf_until(until, hf_now()), listens ? SIGNAL_MS : UNWOKEN_MS);
 }
 
 static bool waits_on(const hf_op *op, hf_wait wait) {

@@ -28,7 +28,6 @@ hf_status hf_thread_start_locked(hf_client *client) {
 void hf_thread_wake_locked(hf_client *client) {
     if (client->sleeps_until == INT64_MIN)
         return;
-    client->sleeps_until = INT64_MIN; /* one wake-up is enough */
     hf_client_tell_locked(client, client->wake.to);
 }
 

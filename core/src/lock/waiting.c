@@ -23,8 +23,6 @@
 #define EARLY_MS 50
 /* A place is given up only if it ends at least this much earlier there than here. */
 #define STEP_MS 1000
-/* No grant is this old, in microseconds: the server's clock has stepped. */
-#define STEP_US INT64_C(1000000000000)
 
 #define QUEUE_AT(at) HF_OF(hf_queue, user, at)
 
@@ -573,8 +571,9 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
     int64_t age_us = (start - link->pair_sent) / 1000 - gap_us;
     int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of the gap, in ns */
-    if (link->pair_sent == 0 || age_us < -drift / 1000 || age_us > STEP_US) {
-        /* Its age is not known: ask. */
+    int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
+    if (link->pair_sent == 0 || age_us < -drift / 1000 || age_us > ms * 1000) {
+        /* Its age is not known, or it is over; or the server's clock has stepped: ask. */
         op->epoch = 0;
         hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
         return;
@@ -586,7 +585,6 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         HF_MARK("C4");
         start -= age_us * 1000;
     }
-    int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
     op->early.fence = grant->fence;
     op->early.began_at = start;
     op->early.deadline = hf_deadline(start, ms) - drift;

@@ -450,6 +450,17 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
     drop_channels(links, link, now);
 }
 
+/* Return whether the message of the self-test is overdue. */
+static bool is_untested(const hf_link *link, int64_t now) {
+    return link->mode == HF_TESTING && link->test_heard &&
+           now >= hf_after(link->tested_at, TEST_MS);
+}
+
+/* Return whether the server has sent nothing for too long. */
+static bool is_silent(const hf_links *links, const hf_link *link, int64_t now) {
+    return now >= hf_after(link->heard_at, PING_MS + links->transport->command_ms);
+}
+
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
     if (link == &links->first && links->own != NULL && links->own->wanted &&
         is_left(links, links->own, now)) {
@@ -472,16 +483,15 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
     ping(links, link, now);
     if (link->mode == HF_UNTESTED && link->subscribed > 0 && now >= link->listens.at)
         good = test_again(links, link) && good;
-    if (link->mode == HF_TESTING && link->test_heard && now >= hf_after(link->tested_at, TEST_MS)) {
-        fail_test(links, link, false); /* without the test's message there are no grants either */
-        return;
-    }
-    bool mine = link->reader == NULL || link->subscribed == 0 ||
+    /* Read before any verdict: the thread that reads may stand still. */
+    bool mine = link->reader == NULL || link->subscribed == 0 || is_untested(link, now) ||
+                is_silent(links, link, now) ||
                 (hf_connection_events(link->subscription) & POLLOUT) != 0;
     if (good && mine)
         good = hf_link_listen(links, link) == HF_OK;
-    int64_t silence_ms = PING_MS + links->transport->command_ms;
-    if (!good || (link->subscription != NULL && now >= hf_after(link->heard_at, silence_ms)))
+    if (good && is_untested(link, now))
+        fail_test(links, link, false); /* without the test's message there are no grants either */
+    else if (!good || (link->subscription != NULL && is_silent(links, link, now)))
         hf_link_deaf(links, link);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "net/member.h"
 #include "net/pool.h"
 #include "protocol/errors.h"
 
@@ -45,7 +46,8 @@ hf_link *hf_link_of(hf_links *links, unsigned slot) {
 }
 
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us) {
-    if (sent_at <= link->pair_sent)
+    /* An answer that took long dates nothing: this process may have stood still before the send. */
+    if (sent_at <= link->pair_sent || hf_now() >= hf_after(sent_at, HF_TRIP_MAX_MS))
         return;
     link->pair_sent = sent_at;
     link->pair_server = server_us;
@@ -122,6 +124,7 @@ void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
         hf_task_end(task, hf_fail(HF_ECLOSED, "the client is closed"), NULL);
         return;
     }
+    task->submitted_at = hf_now();
     task->give_up_at = give_up_at;
     if (task->urgent)
         hf_list_add_first(route(task), &task->item);
@@ -314,12 +317,21 @@ static void give_up_sent(hf_link *link, int64_t now) {
     }
 }
 
+/* Give a task half of the time to connect that this thread looks at for the first time after its
+ * time is over: the thread stood still, or was busy, and the server may be well. */
+static void grant_respite(hf_task *task, int64_t now) {
+    bool new = task->submitted_at > task->link->driven_at && task->submitted_at < task->give_up_at;
+    if (new &&now >= task->give_up_at)
+        task->give_up_at = hf_after(now, task->links->transport->connect_ms / 2);
+}
+
 static void give_up_old(hf_link *link, int64_t now) {
     hf_list old = {0};
     if (now < link->overdue_at)
         return;
     link->overdue_at = HF_NO_DEADLINE;
     HF_EACH(at, &link->waiting) {
+        grant_respite(TASK_OF(at), now);
         int64_t until = gives_up_at(TASK_OF(at));
         if (now < until) {
             link->overdue_at = hf_earlier(link->overdue_at, until);
@@ -399,7 +411,7 @@ static bool take_answer(hf_link *link, redisReply *reply, int64_t now) {
     hf_task *task = TASK_OF(hf_list_take_first(&link->sent));
     if (link->dial == NULL && link->tries.began != 0) /* on the keeper's own connection */
         link->tries = (hf_tries){0};
-    link->trip_ms = (now - task->sent_at) / HF_MS;
+    link->trip_ms = hf_earlier((now - task->sent_at) / HF_MS, HF_TRIP_MAX_MS);
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(task, reply, now);
     link->answered_at = now;
@@ -534,6 +546,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
          late = hf_connection_stale(link->commands))
         good = exchange(links, link, now);
     give_up_old(link, now);
+    link->driven_at = now;
     if (!have_connection(links, link, now))
         return;
     bool rests = link->sent.first == NULL && link->waiting.first == NULL;
@@ -542,6 +555,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     bool answered = is_answered(links, link, now);
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
+    now = hf_now(); /* the time of the answers begins now, though this thread was late */
     do
         good = good && send_waiting(link, now) && exchange(links, link, now);
     while (good && may_send(link));

@@ -43,7 +43,7 @@ typedef struct hf_task {
     char *refusal;      /* while it asks: the text of the refusal; or NULL */
     hf_request refused; /* while it asks: the refused request, which the question replaces */
     int64_t retry_at;   /* while it is delayed */
-    int64_t sent_at, give_up_at;
+    int64_t submitted_at, sent_at, give_up_at;
     bool urgent;       /* it is sent before other waiting tasks */
     bool given_up;     /* after it was sent: its answer is still expected */
     bool patient;      /* it is given up at the earliest connect_timeout after the last answer */
@@ -105,6 +105,7 @@ typedef struct hf_link {
     bool yields;             /* calls wait for `commands`: nothing more is sent on it */
     hf_tries tries;          /* to open a connection */
     int64_t overdue_at;      /* no task here is given up before then */
+    int64_t driven_at;       /* when the tasks were last looked at */
     int64_t silent_at;       /* no answer to a sent task is due before then */
     bool asked_first;        /* ASKING is answered, but not yet the request that follows it */
     int64_t left_at;         /* when the last connection was lost or given back */

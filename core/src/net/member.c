@@ -160,7 +160,7 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
         memcpy(member->before, member->run.id, sizeof member->before);
     member->run = *run;
     member->seen_at = now;
-    if (run->server_us > 0) {
+    if (run->server_us > 0 && now < hf_after(sent_at, HF_TRIP_MAX_MS)) {
         member->pair_sent = sent_at;
         member->pair_server = run->server_us;
     }

@@ -10,6 +10,10 @@
 
 #include "base/util.h"
 
+/* An answer that took longer says nothing about the way or the clocks: this process may have stood
+ * still before the send. */
+#define HF_TRIP_MAX_MS 1000
+
 /* How many masters a quorum has, and for how long it waits for a master that has restarted. */
 #define HF_MASTERS_MIN 3
 #define HF_MASTERS_MAX 9

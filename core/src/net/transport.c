@@ -267,6 +267,12 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     if (!trip->course.asking)
         trip->course.node = hf_discovery_node(transport->discovery, trip->request->slot);
     hf_status status = take(transport, trip, &now, &connection);
+    if (status == HF_OK && now >= trip->deadline) { /* sent blind, it would be in doubt */
+        HF_MARK("H275");
+        hf_pool_give(transport->pool, connection, true);
+        status = hf_fail(HF_ECONNECT, "%s: the time was over before the request could be sent",
+                         transport->shown);
+    }
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
     if (status == HF_ECONNECT && hf_brake_mine() == NULL)

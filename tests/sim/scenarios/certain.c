@@ -1,6 +1,7 @@
 /* Whatever a client takes as certain of a hold is true, stays true, and is reported. */
 #include "both.h"
 
+#include "lock/client.h"
 #include "lock/renewal.h"
 
 static int set_up(void **state) { return begin_both(state, 2000); }
@@ -119,6 +120,7 @@ static void assert_grant_is_short(int late_ms, int step_ms) {
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
     sleep_ms(500);
+    int mishaps = atomic_load(&way->mishaps);
     servers_set_clock(0, step_ms * SIM_MS);
     atomic_store(&way->holds_grants, true);
     proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
@@ -127,7 +129,7 @@ static void assert_grant_is_short(int late_ms, int step_ms) {
     atomic_store(&way->holds_grants, false);
     hf_completion done = next_of(client);
     assert_status(done.status, HF_OK);
-    assert_soon(atomic_load(&way->mishaps) == 1);
+    assert_soon(atomic_load(&way->mishaps) == mishaps + 1);
     int64_t until = now_ms() + 500;
     for (; now_ms() < until; sleep_ms(5))
         assert_in_range(hf_hold_remaining_ms(done.hold), 1, NUMBER("PTTL k"));
@@ -147,6 +149,65 @@ static void test_a_grant_is_short_until_it_is_claimed(void **state) {
 static void test_a_grant_that_comes_late_is_shorter(void **state) {
     (void)state;
     assert_grant_is_short(1000, 0);
+}
+
+static void *have_the_mutex(void *of) {
+    hf_client_lock(of);
+    sleep_ms(200);
+    hf_client_unlock(of);
+    return NULL;
+}
+
+/* H272: the server's clock steps back, so that the grant seems to be old. */
+static void test_a_grant_after_a_step_back_keeps_its_turn(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    waiter *behind = waiter_start(theirs, 20000);
+    assert_soon(queued("k") == 2);
+    servers_set_clock(0, -5 * SIM_S);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_false(atomic_load(&behind->done));
+    give_back(done.hold, HF_OK);
+    waiter_join(behind, HF_OK);
+    give_back(behind->hold, HF_OK);
+    servers_set_clock(0, 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+/* H271: a thread stands still while it has the client's mutex. */
+static void test_the_end_of_a_hold_is_told_whoever_has_the_mutex(void **state) {
+    pthread_t thread;
+    char name[HF_NAME_MAX];
+    size_t length;
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        hf_lock *lock = lease_lock(client, "k", 200, HF_OFF);
+        assert_status(hf_lock_acquire_as(lock, "me", 2, 0, NULL, NULL), HF_OK);
+        hf_hold *hold;
+        assert_status(hf_lock_current_as(lock, "me", 2, &hold), HF_OK);
+        sleep_ms(100);
+        assert_int_equal(pthread_create(&thread, NULL, have_the_mutex, client), 0);
+        sleep_ms(1);
+        if (how == 0)
+            assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+        else if (how == 1)
+            assert_int_equal(hf_hold_remaining_ms(hold), 0);
+        else if (how == 2)
+            assert_int_equal(hf_lock_count_as(lock, "me", 2), 0);
+        else
+            assert_status(hf_client_kept(client, "me", 2, name, sizeof name, &length), HF_ENOTHELD);
+        pthread_join(thread, NULL);
+        hf_hold_release(hold);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+    }
 }
 
 /* H255 */
@@ -619,6 +680,8 @@ int main(int count, char **words) {
         TEST(test_a_grant_is_short_until_it_is_claimed),
         TEST(test_a_grant_that_comes_late_is_shorter),
         TEST(test_a_grant_that_comes_late_after_a_step_is_shorter),
+        TEST(test_a_grant_after_a_step_back_keeps_its_turn),
+        TEST(test_the_end_of_a_hold_is_told_whoever_has_the_mutex),
         TEST(test_a_claim_never_makes_a_hold_endless),
         TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
         TEST(test_a_claim_learns_that_another_hold_nests_in_its_own),

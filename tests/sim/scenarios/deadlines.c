@@ -1,6 +1,8 @@
 /* Each call ends in its time, reports why, and sends no more requests than it should. */
 #include "scenario.h"
 
+#include "lock/client.h"
+
 static int set_up(void **state) { return begin_scenario(state); }
 static int tear_down(void **state) { return end_scenario(state); }
 
@@ -116,6 +118,41 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
     hf_lock_close(locks[0]);
     hf_lock_close(locks[1]);
     close_both(way, client, other);
+}
+
+static void *have_the_mutex(void *of) {
+    hf_client_lock(of);
+    sleep_ms(700);
+    hf_client_unlock(of);
+    return NULL;
+}
+
+static pthread_t mutex_thread(hf_client *client) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, have_the_mutex, client), 0);
+    sleep_ms(1);
+    return thread;
+}
+
+/* H275: a thread stands still while it has the client's mutex, for which a call waits. */
+static void test_a_call_that_had_to_wait_for_its_client_is_made(void **state) {
+    hf_hold *hold;
+    (void)state;
+    hf_client *client = open_with(unix_url(), 500, 500);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    pthread_t thread = mutex_thread(client);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    pthread_join(thread, NULL);
+    thread = mutex_thread(client);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    pthread_join(thread, NULL);
+    thread = mutex_thread(client);
+    assert_status(hf_hold_release(hold), HF_OK);
+    pthread_join(thread, NULL);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
 }
 
 /* ----------------------------------------------------------------- Surveys */
@@ -415,6 +452,7 @@ int main(int count, char **words) {
         TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
         TEST(test_leases_shorter_than_the_ways_cost_few_requests),
         TEST(test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss),
+        TEST(test_a_call_that_had_to_wait_for_its_client_is_made),
         TEST(test_a_survey_tells_an_outage_as_no_finding),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),

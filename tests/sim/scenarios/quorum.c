@@ -1633,10 +1633,16 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
     int ended = 0;
     (void)state;
-    for (int64_t after_us = 0; after_us < 2000; after_us += 50) {
+    for (int64_t after_us = 0; after_us < 2000; after_us += 25) {
         alarm(200);
-        waiter *w = waiter_start(lock, 10000);
+        bool brief = after_us % 50 != 0;
+        waiter *w = waiter_start(lock, brief ? 1000 : 10000);
         sim_at(sim_now() + after_us * SIM_US, stop_first_thread, sim_self());
+        assert_soon(atomic_load(&w->done));
+        if (brief && w->status == HF_ECONNECT) { /* it stood still while it sent its requests */
+            waiter_join(w, HF_ECONNECT);
+            continue;
+        }
         waiter_join(w, HF_OK);
         ended += hf_hold_remaining_ms(w->hold) == 0;
         assert_true(hf_hold_fence(w->hold) > last_fence);
@@ -1645,7 +1651,7 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
         hf_hold_close(w->hold);
         assert_soon(is_free_everywhere());
     }
-    assert_in_range(ended, 0, 2);
+    assert_in_range(ended, 0, 4);
     hf_lock_close(lock);
 }
 
@@ -1957,8 +1963,9 @@ static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
         int which = n % COUNT_OF_MASTERS;
         alarm(200);
         servers_restart(which, false, 20 * SIM_MS);
-        assert_soon(has_votes(hold, COUNT_OF_MASTERS) && is_at(0, "k") && is_at(1, "k") &&
-                    is_at(2, "k"));
+        /* In this order: the client may not have noticed the loss of a vote yet. */
+        assert_soon(is_at(0, "k") && is_at(1, "k") && is_at(2, "k") &&
+                    has_votes(hold, COUNT_OF_MASTERS));
         assert_true(hf_lock_acquire(bens, 0, &other) != HF_OK);
         assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     }
@@ -2325,6 +2332,80 @@ static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     assert_status(hf_lock_acquire(lock, 200000, &hold), HF_OK); /* threads may still stand still */
     assert_true(hf_hold_fence(hold) - fence < (now_ms() - since + 2000) * 1000);
     give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* H276: threads stand still between their look at the clock and the send. */
+static void test_who_stands_still_before_it_asks_proposes_no_fence_far_ahead(void **state) {
+    hf_lock *lock = lease_lock(ann, "ahead", 20000, HF_ON);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
+    int64_t clock_us = hf_hold_fence(hold) - sim_now() / 1000; /* that of the masters */
+    (void)state;
+    give_back(hold, HF_OK);
+    for (int n = 0; n < 80; n++) {
+        alarm(900);
+        sim_set.stunned = n % 2 == 0 ? 0.05 : 0;
+        sim_set.stunned_ns = 60 * SIM_S;
+        hf_status status = hf_lock_acquire(lock, 200000, &hold);
+        sim_set.stunned = 0;
+        if (status == HF_OK) {
+            int64_t fence = hf_hold_fence(hold);
+            assert_true(n % 2 == 0 || fence < clock_us + sim_now() / 1000 + 2000000);
+            hf_hold_release(hold);
+            hf_hold_close(hold);
+        }
+        sleep_ms(1);
+    }
+    hf_lock_close(lock);
+}
+
+static sim_process *pinging;
+
+static int answers;
+
+/* Stop the process until the answers of all masters to a ping are there. */
+static void stop_at_info(int which, const sim_bytes *words, size_t count) {
+    (void)which;
+    if (count != 1 || words[0].length != 4 || memcmp(words[0].bytes, "INFO", 4) != 0 ||
+        ++answers < COUNT_OF_MASTERS)
+        return;
+    servers_watch = NULL;
+    sim_at(sim_now(), stand_still, pinging);
+    sim_at(sim_now() + 2500 * SIM_MS, go_on, pinging);
+}
+
+/* H277: the process stands still while the masters answer. */
+static void test_who_stands_still_during_a_ping_hears_the_masters(void **state) {
+    size_t answered;
+    (void)state;
+    pinging = sim_self();
+    for (int n = 0; n < 20; n++) {
+        alarm(200);
+        answers = 0;
+        servers_watch = stop_at_info;
+        assert_status(hf_client_ping(ann, &answered), HF_OK);
+        servers_watch = NULL;
+    }
+}
+
+/* H273: what is started and not sent yet when the process stands still is sent when it goes on. */
+static void test_what_is_started_as_the_process_stops_is_no_outage(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_OFF);
+    (void)state;
+    alarm(900);
+    assert_true(hf_client_fd(ann) >= 0);
+    for (int n = 0; n < 20; n++) {
+        give_back(acquire(lock), HF_OK); /* the masters know the scripts */
+        hf_hold *hold = acquire(lock);
+        assert_status(hf_hold_release_start(hold, 1), HF_OK);
+        sim_at(sim_now() + 2500 * SIM_MS, go_on, sim_self());
+        sim_pause(sim_self());
+        sleep_ms(2500);
+        assert_status(next_of(ann).status, HF_OK);
+        hf_hold_close(hold);
+        assert_soon(is_free_everywhere());
+    }
     hf_lock_close(lock);
 }
 
@@ -2711,6 +2792,9 @@ int main(int count, char **words) {
         TEST(test_a_ping_is_answered_by_a_majority),
         TEST(test_a_free_lock_is_broken_without_an_error),
         TEST(test_who_stood_still_proposes_no_fence_far_ahead),
+        TEST(test_who_stands_still_before_it_asks_proposes_no_fence_far_ahead),
+        TEST(test_who_stands_still_during_a_ping_hears_the_masters),
+        TEST(test_what_is_started_as_the_process_stops_is_no_outage),
         TEST(test_another_library_s_key_on_the_first_master_ends_no_wait),
         TEST(test_what_most_masters_have_again_is_not_told_as_held),
         TEST(test_who_holds_it_is_not_shown_as_waiting),

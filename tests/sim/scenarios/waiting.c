@@ -812,6 +812,57 @@ static void test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock(vo
     give_back(hold, HF_OK);
 }
 
+/* H220: the grant is over before its thread goes on, and so is the time of the call. */
+static void test_who_stands_still_with_a_grant_asks_once_more(void **state) {
+    (void)state;
+    hf_lock *read = lease_lock(client, "l", 60000, HF_OFF),
+            *others = lease_lock(other, "l", 60000, HF_OFF);
+    hf_hold *busy = held(others);
+    waiter *reader = waiter_start(read, HF_FOREVER); /* it reads the messages for both */
+    assert_soon(queued("l") == 1);
+    waiter *w = waiter_start(lock, 1000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(900);
+    sim_stun(sim_self(), 0, 5 * SIM_S); /* the newest thread: that of the waiter */
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    give_back(busy, HF_OK);
+    waiter_join(reader, HF_OK);
+    give_back(reader->hold, HF_OK);
+    hf_lock_close(read);
+    hf_lock_close(others);
+}
+
+/* H274: the thread that reads for all waiters of its client stands still. */
+static void test_a_waiting_thread_that_stands_still_costs_others_no_place(void **state) {
+    (void)state;
+    alarm(900);
+    waiter *first = waiter_start(lock, HF_FOREVER);
+    size_t threads = sim_threads(sim_self()); /* the newest comes first */
+    assert_soon(queued("k") == 1);
+    waiter *second = waiter_start(lock, HF_FOREVER);
+    assert_soon(queued("k") == 2);
+    hf_client *cat = open_client();
+    hf_lock *cats = lease_lock(cat, "k", 60000, HF_OFF);
+    waiter *last = waiter_start(cats, HF_FOREVER);
+    assert_soon(queued("k") == 3);
+    sim_stun(sim_self(), sim_threads(sim_self()) - threads, 12 * SIM_S);
+    for (int64_t until = now_ms() + 15000; now_ms() < until; sleep_ms(100))
+        assert_int_equal(queued("k"), 3);
+    give_back(hold, HF_OK);
+    waiter_join(first, HF_OK);
+    give_back(first->hold, HF_OK);
+    waiter_join(second, HF_OK);
+    give_back(second->hold, HF_OK);
+    waiter_join(last, HF_OK);
+    give_back(last->hold, HF_OK);
+    hf_lock_close(cats);
+    hf_client_close(cat);
+    hold = held(theirs);
+    give_back(hold, HF_OK);
+}
+
 /* M16: the brake is pulled at each instant around the grant, which the server may have sent and the
  * client not seen. An unclaimed grant would stand for 3 s. */
 static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void **state) {
@@ -903,6 +954,8 @@ int main(int count, char **words) {
         TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
         TEST(test_signals_give_the_end_of_a_wait_no_time_of_its_own),
         TEST(test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock),
+        TEST(test_who_stands_still_with_a_grant_asks_once_more),
+        TEST(test_a_waiting_thread_that_stands_still_costs_others_no_place),
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
     };
