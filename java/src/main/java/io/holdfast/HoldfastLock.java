@@ -243,6 +243,9 @@ public interface HoldfastLock extends Lock {
      * LockOptions#owner(String) owner}, by one of the methods of {@link Lock}; even if the thread
      * is interrupted.
      *
+     * <p>If the lock is not {@linkplain LockOptions#reentrant reentrant} and has no owner, a thread
+     * without a hold releases the newest hold that another thread acquired through this object.
+     *
      * @throws LockNotHeldException if there is no such acquire; nothing was changed
      * @throws LockLostException if it was lost before, and another owner may have held the lock
      *     since: you may have to undo the work under it
@@ -277,6 +280,10 @@ public interface HoldfastLock extends Lock {
      * this thread acquired. All holders of a lock with an {@link LockOptions#owner(String) owner}
      * are one. Sends nothing.
      *
+     * <p>If the lock is not {@linkplain LockOptions#reentrant reentrant} and has no owner, the
+     * methods of {@link Lock} count only if the thread called them on this object. A hold of another
+     * thread never counts, though any thread may {@link #unlock()} it.
+     *
      * @return whether the current thread, or the owner, holds the lock
      */
     boolean isHeldByCurrentThread();
@@ -292,7 +299,7 @@ public interface HoldfastLock extends Lock {
     long fence();
 
     /**
-     * Returns how often the caller must {@link #unlock()} to release all. Sends nothing.
+     * Returns how often the caller must {@link #unlock()} to release all its holds. Sends nothing.
      *
      * @return the number of holds of the current thread, or of the owner, not counting {@link Hold}s
      */
