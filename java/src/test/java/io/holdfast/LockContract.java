@@ -576,6 +576,21 @@ abstract class LockContract extends ClientTest {
     }
 
     @Test
+    void aMutexOfAClosedClientIsNotHeld() throws Exception {
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        mutex.lock();
+        inAPool(
+                () -> {
+                    assertTrue(mutex.isLocked());
+                    client.close();
+                    assertHoldsNothing(mutex);
+                    assertThrowsExactly(ClosedException.class, mutex::unlock);
+                });
+        assertHoldsNothing(mutex);
+        assertThrowsExactly(ClosedException.class, mutex::unlock);
+    }
+
+    @Test
     void aReleaseKeepsTheLockForAtLeast() throws Exception {
         Duration minute = Duration.ofMinutes(1);
         Hold released = lock.acquire();

@@ -750,7 +750,7 @@ final class RedisLock implements HoldfastLock {
         if (own != null && own.isEmpty()) {
             started.remove(Thread.currentThread());
         }
-        if (hold == null && perAcquire && client.held.newest(key(shares)) != null) {
+        if (hold == null && perAcquire && inHand() != null) {
             throw new LockNotHeldException(
                     "this thread holds " + this + " by acquire(): release that Hold");
         }
@@ -778,7 +778,16 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public boolean isHeldByCurrentThread() {
-        return getHoldCount() > 0 || client.held.newest(key(shares)) != null;
+        return getHoldCount() > 0 || inHand() != null;
+    }
+
+    /** Returns the caller's newest Hold; null: it has none. */
+    private Hold inHand() {
+        try {
+            return client.held.newest(key(shares));
+        } catch (ClosedException e) { // of a thread that had no owner before the close
+            return null;
+        }
     }
 
     @Override
@@ -806,7 +815,7 @@ final class RedisLock implements HoldfastLock {
                 Core.hf_hold_close(hold);
             }
         }
-        Hold hold = client.held.newest(key(shares));
+        Hold hold = inHand();
         if (hold == null) {
             throw new LockNotHeldException(this + " is not held by the caller");
         }
