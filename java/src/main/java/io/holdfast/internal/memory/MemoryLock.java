@@ -508,6 +508,15 @@ final class MemoryLock implements HoldfastLock {
         return Bytes.text(name);
     }
 
+    /** Returns the name as text, which differs also for names that differ in bytes that are not UTF-8. */
+    String shownName() {
+        return Bytes.shown(name);
+    }
+
+    byte[] name() {
+        return name;
+    }
+
     /** Returns a text for people to read. */
     @Override
     public String toString() {

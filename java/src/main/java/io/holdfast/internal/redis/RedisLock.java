@@ -848,6 +848,11 @@ final class RedisLock implements HoldfastLock {
         return Bytes.text(name);
     }
 
+    /** Returns the name as text, which differs also for names that differ in bytes that are not UTF-8. */
+    String shownName() {
+        return Bytes.shown(name);
+    }
+
     /** Returns a text for people to read; sends nothing. */
     @Override
     public String toString() {
