@@ -197,7 +197,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @param call the call
      * @return the result
      * @throws InterruptedException if the thread is interrupted while it waits
-     * @throws Exception what the call or the codec throws, and the exceptions of that method
+     * @throws Exception the exceptions of the call and of that method
      */
     default <T> T once(String name, Duration ttl, Codec<T> codec, Callable<? extends T> call)
             throws Exception {

@@ -374,10 +374,12 @@ public interface HoldfastLock extends Lock {
      * @return the result
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
-     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds, or the
-     *     result is too long; then no result is kept
+     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds
+     * @throws ResultNotKeptException if the call was made here, and the codec failed or the result
+     *     is too long; the exception has the result, and no result is kept
      * @throws HoldfastException if the server could not be asked
-     * @throws Exception the exceptions of the call and of the codec; then no result is kept
+     * @throws Exception the exceptions of the call, and then no result is kept; those of {@link
+     *     Codec#decode} if another caller made the result
      */
     default <T> T once(
             Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
@@ -425,7 +427,8 @@ public interface HoldfastLock extends Lock {
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws HoldfastException if the server could not be asked: the call was not made
-     * @throws Exception the exceptions of the call
+     * @throws Exception the exceptions of the call, and those of {@link Codec#decode} if another
+     *     caller made the result
      */
     default <T> T once(OnceOptions<T> options, Callable<? extends T> call) throws Exception {
         return once(options).call(call);
