@@ -29,7 +29,8 @@ public interface Codec<T> {
      *
      * @param result the result of the call
      * @return at most 16 MiB
-     * @throws Exception if it cannot be encoded; the caller of {@code once()} gets the exception
+     * @throws Exception if it cannot be encoded; it becomes the cause of the {@link
+     *     ResultNotKeptException} that the caller of {@code once()} gets
      */
     byte[] encode(T result) throws Exception;
 
@@ -38,7 +39,8 @@ public interface Codec<T> {
      *
      * @param bytes made by {@link #encode}, here or elsewhere
      * @return the result
-     * @throws Exception if they encode no result; the caller of {@code once()} gets the exception
+     * @throws Exception if they encode no result; the caller of {@code once()} gets the exception,
+     *     or a {@link ResultNotKeptException} with this cause if that caller made the result
      */
     T decode(byte[] bytes) throws Exception;
 

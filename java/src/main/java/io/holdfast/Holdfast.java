@@ -9,7 +9,7 @@ public final class Holdfast {
     /**
      * The characters with a meaning in a name, and the h of ":hf1:q", the end of a lock's own keys.
      */
-    private static final Pattern SPECIAL = Pattern.compile("[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))");
+    private static final Pattern SPECIAL = Pattern.compile("[%{}]|(?<![^:])h(?=f[0-9]+(?::|\\z))");
 
     private Holdfast() {}
 

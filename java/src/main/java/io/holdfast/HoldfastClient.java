@@ -197,7 +197,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @param call the call
      * @return the result
      * @throws InterruptedException if the thread is interrupted while it waits
-     * @throws Exception what the call or the codec throws, and the exceptions of that method
+     * @throws Exception the exceptions of the call and of that method
      */
     default <T> T once(String name, Duration ttl, Codec<T> codec, Callable<? extends T> call)
             throws Exception {
@@ -335,8 +335,26 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default <T> Callable<Optional<T>> oncePer(String name, Duration period, Callable<T> work) {
+        return oncePer(name, period, LockOptions.defaults(), work);
+    }
+
+    /**
+     * Work that only one caller does in each period, as {@link #oncePer(String, Duration,
+     * Callable)}, with the options of its lock.
+     *
+     * @param <T> the result
+     * @param name the lock's name; see {@link #lock(String)}
+     * @param period counted from the start of the work; positive, up to 10 years
+     * @param options as for {@link #lock(String, LockOptions)}, but never reentrant
+     * @param work the work
+     * @return a call as that of {@link #oncePer(String, Duration, Callable)}
+     * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
+     * @throws ClosedException if the client is closed
+     */
+    default <T> Callable<Optional<T>> oncePer(
+            String name, Duration period, LockOptions options, Callable<T> work) {
         Objects.requireNonNull(work, "work");
-        return new OncePer<>(lock(name, LockOptions.defaults().reentrant(false)), period, work);
+        return new OncePer<>(lock(name, options.reentrant(false)), period, work);
     }
 
     /**
@@ -352,8 +370,26 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default Runnable oncePer(String name, Duration period, Runnable work) {
+        return oncePer(name, period, LockOptions.defaults(), work);
+    }
+
+    /**
+     * Work that only one caller does in each period, as {@link #oncePer(String, Duration,
+     * Runnable)}, with the options of its lock.
+     *
+     * @param name the lock's name; see {@link #lock(String)}
+     * @param period counted from the start of the work; positive, up to 10 years
+     * @param options as for {@link #lock(String, LockOptions)}, but never reentrant
+     * @param work the work
+     * @return the work, as that of {@link #oncePer(String, Duration, Runnable)}
+     * @throws IllegalArgumentException if the name is wrong, or the period is out of these bounds
+     * @throws ClosedException if the client is closed
+     */
+    default Runnable oncePer(
+            String name, Duration period, LockOptions options, Runnable work) {
         Objects.requireNonNull(work, "work");
-        Callable<Optional<Object>> once = oncePer(name, period, Executors.callable(work));
+        Callable<Optional<Object>> once =
+                oncePer(name, period, options, Executors.callable(work));
         return () -> {
             try {
                 once.call();

@@ -243,6 +243,9 @@ public interface HoldfastLock extends Lock {
      * LockOptions#owner(String) owner}, by one of the methods of {@link Lock}; even if the thread
      * is interrupted.
      *
+     * <p>If the lock is not {@linkplain LockOptions#reentrant reentrant} and has no owner, a thread
+     * without a hold releases the newest hold that another thread acquired through this object.
+     *
      * @throws LockNotHeldException if there is no such acquire; nothing was changed
      * @throws LockLostException if it was lost before, and another owner may have held the lock
      *     since: you may have to undo the work under it
@@ -277,6 +280,10 @@ public interface HoldfastLock extends Lock {
      * this thread acquired. All holders of a lock with an {@link LockOptions#owner(String) owner}
      * are one. Sends nothing.
      *
+     * <p>If the lock is not {@linkplain LockOptions#reentrant reentrant} and has no owner, the
+     * methods of {@link Lock} count only if the thread called them on this object. A hold of another
+     * thread never counts, though any thread may {@link #unlock()} it.
+     *
      * @return whether the current thread, or the owner, holds the lock
      */
     boolean isHeldByCurrentThread();
@@ -292,7 +299,7 @@ public interface HoldfastLock extends Lock {
     long fence();
 
     /**
-     * Returns how often the caller must {@link #unlock()} to release all. Sends nothing.
+     * Returns how often the caller must {@link #unlock()} to release all its holds. Sends nothing.
      *
      * @return the number of holds of the current thread, or of the owner, not counting {@link Hold}s
      */
@@ -367,10 +374,12 @@ public interface HoldfastLock extends Lock {
      * @return the result
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
-     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds, or the
-     *     result is too long; then no result is kept
+     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds
+     * @throws ResultNotKeptException if the call was made here, and the codec failed or the result
+     *     is too long; the exception has the result, and no result is kept
      * @throws HoldfastException if the server could not be asked
-     * @throws Exception the exceptions of the call and of the codec; then no result is kept
+     * @throws Exception the exceptions of the call, and then no result is kept; those of {@link
+     *     Codec#decode} if another caller made the result
      */
     default <T> T once(
             Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
@@ -418,7 +427,8 @@ public interface HoldfastLock extends Lock {
      * @throws LockTimeoutException if there was no result in time
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws HoldfastException if the server could not be asked: the call was not made
-     * @throws Exception the exceptions of the call
+     * @throws Exception the exceptions of the call, and those of {@link Codec#decode} if another
+     *     caller made the result
      */
     default <T> T once(OnceOptions<T> options, Callable<? extends T> call) throws Exception {
         return once(options).call(call);

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Threads;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -27,7 +28,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Each hold by the name of its lock.
+     * Each hold by the name of its lock. Bytes of a name that are not UTF-8 appear as {@code \\xff}.
      *
      * @return unmodifiable, in the order in which the names were given
      */
@@ -38,7 +39,7 @@ public final class Holds implements AutoCloseable {
     /**
      * The fence (a fencing token) of each lock; see {@link Hold#fence()}.
      *
-     * @return by name, in the order in which the names were given
+     * @return by name, as in {@link #holds()}, in the order in which the names were given
      */
     public Map<String, Long> fences() {
         Map<String, Long> fences = new LinkedHashMap<>();
@@ -154,20 +155,20 @@ public final class Holds implements AutoCloseable {
     }
 
     private void each(Consumer<Hold> work) {
-        RuntimeException failed = null;
+        Throwable failed = null;
         for (Hold hold : holds.values()) {
             try {
                 work.accept(hold);
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
                 if (failed == null) {
                     failed = e;
-                } else {
+                } else if (failed != e) { // of a full heap, the JVM throws the same error again
                     failed.addSuppressed(e);
                 }
             }
         }
         if (failed != null) {
-            throw failed;
+            throw Threads.raised(failed);
         }
     }
 

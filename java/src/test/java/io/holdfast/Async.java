@@ -1,13 +1,16 @@
 package io.holdfast;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.function.Executable;
 
 /** Work in a thread of its own. */
 final class Async<T> {
@@ -37,6 +40,16 @@ final class Async<T> {
                             return null;
                         })
                 .get();
+    }
+
+    /** Does it in a thread of a ForkJoinPool, which must not wait in native code. */
+    static void inAPool(Executable work) throws Exception {
+        ForkJoinPool pool = new ForkJoinPool(1);
+        try {
+            pool.submit(() -> assertDoesNotThrow(work)).get(20, TimeUnit.SECONDS);
+        } finally {
+            pool.shutdown();
+        }
     }
 
     /** The result, or what the work threw. */

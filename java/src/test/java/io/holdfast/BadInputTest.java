@@ -275,6 +275,9 @@ final class BadInputTest extends RedisTest {
         for (String plain : List.of("", "7", "a b", "user:7", "M\u00fcller", "shf1:q", "hf", "half:1")) {
             assertEquals(plain, Holdfast.quote(plain));
         }
+        for (String end : List.of("\n", "\r", "\r\n", "\u0085", "\u2028", "\u2029")) {
+            assertEquals("hf1" + end, Holdfast.quote("hf1" + end)); // no such name is reserved
+        }
         assertEquals("a%7Db", Holdfast.quote("a}b")); // as in Python
         List<String> strange =
                 List.of("}", "%7D", "%257D", "{", "hf1:q", "%68f1:q", "x:hf1:q", "hf1", "%");

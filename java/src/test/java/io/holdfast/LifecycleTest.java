@@ -54,8 +54,14 @@ final class LifecycleTest extends RedisTest {
         }
         assertFalse(hold.isValid());
         assertEquals(Duration.ZERO, hold.remaining());
+        assertHoldsNothing();
+        Async.elsewhere(this::assertHoldsNothing); // a thread's first call
+    }
+
+    private void assertHoldsNothing() {
         assertEquals(0, lock.getHoldCount());
         assertFalse(lock.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, lock::fence);
     }
 
     @Test

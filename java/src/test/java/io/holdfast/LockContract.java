@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import static io.holdfast.Async.elsewhere;
+import static io.holdfast.Async.inAPool;
 import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
@@ -18,7 +19,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -521,17 +521,73 @@ abstract class LockContract extends ClientTest {
 
     @Test
     void aThreadOfAPoolUnlocksItsOwnHoldBeforeThatOfAnother() throws Exception {
-        ForkJoinPool pool = new ForkJoinPool(1);
-        try {
-            pool.submit(
-                            () -> {
-                                aThreadUnlocksItsOwnHoldBeforeThatOfAnother();
-                                return null;
-                            })
-                    .get();
-        } finally {
-            pool.shutdown();
-        }
+        inAPool(this::aThreadUnlocksItsOwnHoldBeforeThatOfAnother);
+    }
+
+    @Test
+    void withoutReentranceAThreadHoldsOnlyWhatItLocked() throws Exception {
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        mutex.lock();
+        assertTrue(mutex.isHeldByCurrentThread());
+        assertEquals(1, mutex.getHoldCount());
+        assertEquals(mutex.inspect().fence(), mutex.fence());
+        elsewhere(
+                () -> {
+                    assertHoldsNothing(mutex);
+                    mutex.unlock(); // any thread may
+                });
+        assertHoldsNothing(mutex);
+
+        assertTrue(elsewhere(() -> mutex.tryLock()));
+        assertHoldsNothing(mutex);
+        mutex.unlock();
+        assertTrue(mutex.tryLock(1, TimeUnit.SECONDS));
+        assertEquals(1, mutex.getHoldCount());
+        mutex.unlock();
+        assertFalse(mutex.isLocked());
+    }
+
+    @Test
+    void withoutReentranceAThreadThatLostItsHoldHasNotThatOfAnother() throws Exception {
+        LockOptions options =
+                LockOptions.defaults().reentrant(false).renew(false).lease(Duration.ofMillis(50));
+        HoldfastLock brief = client.lock(name, options);
+        brief.lock();
+        until(() -> !brief.isHeldByCurrentThread());
+        assertTrue(elsewhere(() -> brief.tryLock(LONG, Duration.ofMinutes(1))));
+        assertHoldsNothing(brief);
+        assertThrowsExactly(LockLostException.class, brief::unlock);
+        assertHoldsNothing(brief);
+        assertTrue(brief.isLocked());
+        brief.unlock(); // that of the other thread
+        assertFalse(brief.isLocked());
+    }
+
+    private static void assertHoldsNothing(HoldfastLock mutex) {
+        assertFalse(mutex.isHeldByCurrentThread());
+        assertEquals(0, mutex.getHoldCount());
+        assertThrowsExactly(LockNotHeldException.class, mutex::fence);
+    }
+
+    @Test
+    void aThreadOfAPoolHoldsOnlyWhatItLocked() throws Exception {
+        inAPool(this::withoutReentranceAThreadHoldsOnlyWhatItLocked);
+        inAPool(this::withoutReentranceAThreadThatLostItsHoldHasNotThatOfAnother);
+    }
+
+    @Test
+    void aMutexOfAClosedClientIsNotHeld() throws Exception {
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        mutex.lock();
+        inAPool(
+                () -> {
+                    assertTrue(mutex.isLocked());
+                    client.close();
+                    assertHoldsNothing(mutex);
+                    assertThrowsExactly(ClosedException.class, mutex::unlock);
+                });
+        assertHoldsNothing(mutex);
+        assertThrowsExactly(ClosedException.class, mutex::unlock);
     }
 
     @Test

@@ -8,9 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -75,6 +77,44 @@ abstract class LocksContract extends ClientTest {
                         });
         assertThrows(InterruptedException.class, met::acquire);
         until(() -> isFree(0, 1, 2));
+    }
+
+    @Test
+    void anErrorOfOneHoldKeepsNoOtherHeld() throws Exception {
+        OutOfMemoryError full = new OutOfMemoryError("in a test"); // the JVM throws the same again
+        Hold failing =
+                (Hold)
+                        java.lang.reflect.Proxy.newProxyInstance(
+                                Hold.class.getClassLoader(),
+                                new Class<?>[] {Hold.class},
+                                (proxy, method, args) -> {
+                                    throw full;
+                                });
+        Map<String, Hold> mixed = new LinkedHashMap<>();
+        mixed.put("first", failing);
+        mixed.put("second", failing);
+        mixed.putAll(locks.acquire(LONG).holds());
+        assertSame(full, assertThrowsExactly(full.getClass(), () -> new Holds(mixed).close()));
+        assertTrue(isFree(0, 1, 2));
+    }
+
+    @Test
+    void namesThatDifferOnlyInBytesThatAreNotUtf8AreTwo() throws Exception {
+        List<HoldfastLock> two = new ArrayList<>();
+        for (char last : new char[] {'\u00ff', '\u00fe'}) {
+            two.add(client.lock((name + last).getBytes(StandardCharsets.ISO_8859_1)));
+        }
+        Holds holds = client.locksAll(two).acquire(LONG);
+        assertEquals(
+                List.of(name + "\\xff", name + "\\xfe"), List.copyOf(holds.holds().keySet()));
+        List<Long> fences = List.copyOf(holds.fences().values());
+        assertEquals(fences.get(0), two.get(0).inspect().fence());
+        assertEquals(fences.get(1), two.get(1).inspect().fence());
+        assertTrue(fences.get(1) < fences.get(0), "in the order of their bytes");
+        holds.close();
+        assertFalse(two.get(0).isLocked() || two.get(1).isLocked());
+        two.set(1, client.lock((name + "\u00ff").getBytes(StandardCharsets.ISO_8859_1)));
+        assertThrows(IllegalArgumentException.class, () -> client.locksAll(two));
     }
 
     @Test

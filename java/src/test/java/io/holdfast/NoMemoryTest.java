@@ -83,6 +83,14 @@ final class NoMemoryTest extends RedisTest {
     }
 
     @Test
+    void aHoldThatIsNotNotedWhereItsThreadWaitedIsGivenBack() throws Exception {
+        HoldfastLock mine = client.lock(name, OPTIONS);
+        set(mine, "started", new Full<>(get(get(mine, "client"), "completions")));
+        assertThrows(OutOfMemoryError.class, mine::tryLock);
+        Async.until(() -> !redis.exists(name));
+    }
+
+    @Test
     void aBrakeThatIsNotPutBackCostsNoHold() throws Exception {
         HoldfastLock mine = client.lock(name, OPTIONS);
         set(

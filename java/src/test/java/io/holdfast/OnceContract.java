@@ -694,6 +694,27 @@ abstract class OnceContract extends ClientTest {
     }
 
     @Test
+    void theMakerOfAResultThatTheCodecCannotDecodeHasItAndALaterCallerGetsTheException()
+            throws Exception {
+        Codec<String> broken =
+                Codec.of(
+                        text -> text.getBytes(StandardCharsets.UTF_8),
+                        bytes -> {
+                            throw new IllegalStateException("broken");
+                        });
+        ResultNotKeptException kept =
+                assertThrows(
+                        ResultNotKeptException.class,
+                        () -> lock.once(TTL, LONG, broken, () -> "mine"));
+        assertEquals("mine", kept.<String>result());
+        assertEquals("broken", kept.getCause().getMessage());
+        assertEquals("mine", once("mine"));
+        assertThrowsExactly(
+                IllegalStateException.class,
+                () -> lock.once(TTL, LONG, broken, OnceContract::unwanted));
+    }
+
+    @Test
     void aTurnThatIsGivenBackOrFailsSaysSo() throws Exception {
         Turn turn = lock.begin(PAID);
         turn.withdraw();

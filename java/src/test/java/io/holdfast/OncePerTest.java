@@ -54,6 +54,25 @@ final class OncePerTest extends RedisTest {
     }
 
     @Test
+    void itsLockHasTheOptionsAndIsNeverReentrant() throws Exception {
+        LockOptions options =
+                LockOptions.defaults().lease(Duration.ofMinutes(10)).reentrant(true);
+        AtomicInteger runs = new AtomicInteger();
+        Callable<Optional<Long>> work =
+                client.oncePer(
+                        name,
+                        HOUR,
+                        options,
+                        () -> {
+                            client.oncePer(name, HOUR, options, (Runnable) runs::incrementAndGet).run();
+                            return redis.pttl(name);
+                        });
+        long left = work.call().orElseThrow();
+        assertTrue(left > Duration.ofMinutes(5).toMillis(), left + " ms");
+        assertEquals(0, runs.get());
+    }
+
+    @Test
     void aRunLongerThanThePeriodReleases() throws Exception {
         client.oncePer(name, Duration.ofMillis(10), () -> pause(50)).call();
         assertFalse(lock.isLocked());

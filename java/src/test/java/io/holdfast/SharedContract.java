@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import static io.holdfast.Async.elsewhere;
+import static io.holdfast.Async.inAPool;
 import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -472,6 +473,49 @@ abstract class SharedContract extends ClientTest {
             assertFalse(seats.tryLock());
             seats.acquire(LONG).close();
         }
+    }
+
+    // ----------------------------------------------------------- Without reentrance
+
+    @Test
+    void theFenceIsThatOfTheThreadsOwnSeat() throws Exception {
+        HoldfastLock seats = seats(2).shared();
+        seats.lock();
+        long fence = seats.fence();
+        assertTrue(elsewhere(() -> seats.tryLock()));
+        assertEquals(fence, seats.fence());
+        assertEquals(1, seats.getHoldCount());
+        seats.unlock();
+        assertFalse(seats.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, seats::fence);
+        assertEquals(1, seats.inspect().count());
+        seats.unlock(); // that of the other thread
+        assertFalse(seats.isLocked());
+    }
+
+    @Test
+    void theFenceIsThatOfThePoolThreadsOwnSeat() throws Exception {
+        inAPool(this::theFenceIsThatOfTheThreadsOwnSeat);
+    }
+
+    @Test
+    void aThreadWithAHoldInHandUnlocksNoOtherThreadsSeat() throws Exception {
+        HoldfastLock seats = seats(2).shared();
+        try (Hold mine = seats.acquire()) {
+            assertTrue(elsewhere(() -> seats.tryLock()));
+            assertTrue(seats.isHeldByCurrentThread());
+            assertEquals(mine.fence(), seats.fence());
+            assertEquals(0, seats.getHoldCount());
+            assertThrowsExactly(LockNotHeldException.class, seats::unlock);
+            assertEquals(2, seats.inspect().count());
+        }
+        seats.unlock(); // that of the other thread
+        assertFalse(seats.isLocked());
+    }
+
+    @Test
+    void aPoolThreadWithAHoldInHandUnlocksNoOtherThreadsSeat() throws Exception {
+        inAPool(this::aThreadWithAHoldInHandUnlocksNoOtherThreadsSeat);
     }
 
     // ------------------------------------------------------------------- Started

@@ -111,12 +111,10 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
             if (locked.isPresent() && oncePer.isPresent()) {
                 throw new IllegalArgumentException("it has both annotations: use one of them");
             }
+            HoldfastProperties.Lock defaults = beans.getBean(HoldfastProperties.class).lock();
             return locked.isPresent()
-                    ? new LockedAdvice(
-                            target,
-                            locked.synthesize(),
-                            beans.getBean(HoldfastProperties.class).lock())
-                    : new OncePerAdvice(target, oncePer.synthesize());
+                    ? new LockedAdvice(target, locked.synthesize(), defaults)
+                    : new OncePerAdvice(target, oncePer.synthesize(), defaults);
         } catch (IllegalArgumentException e) {
             throw wrong(target, e.getMessage(), e);
         }

@@ -25,8 +25,8 @@ import org.springframework.boot.context.properties.source.InvalidConfigurationPr
  * @param countNames whether each lock's name has meters of its own
  * @param namesMax how many names may have meters of their own; by default 100
  * @param alarm when to warn of a lock for which many acquires time out
- * @param lock the options of the locks of the annotations and of the lock registry, unless an
- *     annotation overrides them
+ * @param lock the options of the locks of Locked and OncePer methods and of the lock registry, unless
+ *     an annotation overrides them
  * @param lockRegistry the lock registry of Spring Integration
  */
 @ConfigurationProperties("holdfast")

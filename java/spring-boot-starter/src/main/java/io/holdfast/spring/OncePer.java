@@ -20,7 +20,7 @@ import org.springframework.core.annotation.AliasFor;
  * <p>If a call throws, or its process dies and its lease ends, the next call has the turn;
  * see {@link io.holdfast.HoldfastClient#oncePer(String, java.time.Duration,
  * java.util.concurrent.Callable)}. If the server cannot be asked, the call throws; the scheduler
- * logs it and goes on.
+ * logs it and goes on. The properties {@code holdfast.lock.*} are the options of its lock.
  *
  * <p>The method returns nothing, or an {@code Optional}, which is empty if it is not this call's
  * turn.

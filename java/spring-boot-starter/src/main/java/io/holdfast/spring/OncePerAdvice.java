@@ -1,6 +1,7 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
+import io.holdfast.LockOptions;
 import io.holdfast.micrometer.HoldfastObservations;
 import java.time.Duration;
 import java.util.Optional;
@@ -11,9 +12,11 @@ final class OncePerAdvice implements Advice {
     private final Target target;
     private final LockName name;
     private final Duration period;
+    private final LockOptions options;
 
-    OncePerAdvice(Target target, OncePer annotation) {
+    OncePerAdvice(Target target, OncePer annotation, HoldfastProperties.Lock defaults) {
         this.target = target;
+        this.options = defaults.options();
         Class<?> result = target.returnType();
         if (result != void.class && result != Void.class && result != Optional.class) {
             throw new IllegalArgumentException(
@@ -45,6 +48,7 @@ final class OncePerAdvice implements Advice {
                     client.oncePer(
                                     lock,
                                     period,
+                                    options,
                                     () ->
                                             observations.during(
                                                     observations.start("hold", lock),
@@ -58,7 +62,7 @@ final class OncePerAdvice implements Advice {
 
     @Override
     public void check(HoldfastClient client) {
-        client.oncePer(name.fixed() == null ? "name" : name.fixed(), period, () -> {});
+        client.oncePer(name.fixed() == null ? "name" : name.fixed(), period, options, () -> {});
     }
 
     private static Object proceed(MethodInvocation call) throws Exception {

@@ -9,8 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdfast.HoldfastClient;
 import io.holdfast.testing.TestRedis;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -64,6 +66,20 @@ final class OncePerTest {
         }
     }
 
+    /** Returns how long the lock stays held if the run dies. */
+    static class Leased {
+        private final HoldfastClient client;
+
+        Leased(HoldfastClient client) {
+            this.client = client;
+        }
+
+        @OncePer(value = "1h", name = "#{#name}")
+        public Optional<Duration> lease(String name) {
+            return Optional.of(client.lock(name).inspect().remaining());
+        }
+    }
+
     private String job;
 
     @BeforeEach
@@ -109,6 +125,15 @@ final class OncePerTest {
             assertEquals(failure, assertThrows(IOException.class, () -> here.answer(job, failure)));
             assertEquals(Optional.of("ran"), there.answer(job, null));
             assertEquals(Optional.empty(), here.answer(job, null));
+        }
+    }
+
+    @Test
+    void itsLockHasTheOptionsOfTheProperties() {
+        try (var application = start(Map.of("holdfast.lock.lease", "10m"), Leased.class)) {
+            Duration lease = application.getBean(Leased.class).lease(job).orElseThrow();
+            assertTrue(lease.compareTo(Duration.ofMinutes(5)) > 0, lease + " left");
+            assertTrue(client(application).lock(job).inspect().remaining().toMinutes() > 50);
         }
     }
 

@@ -76,7 +76,7 @@ public final class MemoryClient implements HoldfastClient {
     @Override
     public HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
         List<MemoryLock> mine = locks.stream().map(lock -> MemoryLock.of(lock, book)).toList();
-        List<String> names = mine.stream().map(MemoryLock::getName).toList();
+        List<String> names = mine.stream().map(MemoryLock::shownName).toList();
         return new HoldfastLocks(names, new MemoryLocksAll(book.server, mine)::begin);
     }
 

@@ -24,7 +24,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
-import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 
@@ -430,6 +429,9 @@ final class MemoryLock implements HoldfastLock {
         asked(
                 () -> {
                     MemoryHold hold = newest(state().kept.stream());
+                    if (hold == null && newest(state().holds(book)) == null) {
+                        hold = mine(state().kept.stream(), true).reduce((a, b) -> b).orElse(null);
+                    }
                     if (hold == null) {
                         throw notHeld();
                     }
@@ -447,21 +449,19 @@ final class MemoryLock implements HoldfastLock {
 
     // ------------------------------------------------------------------- Look
 
-    /** Whether the hold is the caller's, or, of a lock without owners, this object's. */
-    private boolean isMine(MemoryHold hold, ByteBuffer caller) {
-        boolean anybodys = owner.isEmpty() && !options.reentrant() && hold.request.kept();
-        return hold.request.book() == book
-                && hold.request.shares() == shares
-                && (anybodys ? hold.request.lock() == this : caller.equals(hold.request.caller()));
+    /** Returns those of the holds that the caller has, or, for unlock(), those that it may unlock. */
+    private Stream<MemoryHold> mine(Stream<MemoryHold> holds, boolean any) {
+        ByteBuffer caller = caller();
+        boolean perAcquire = owner.isEmpty() && !options.reentrant();
+        return holds.filter(hold -> hold.request.book() == book)
+                .filter(hold -> hold.request.shares() == shares)
+                .filter(hold -> !(perAcquire && hold.request.kept()) || hold.request.lock() == this)
+                .filter(hold -> any && perAcquire || caller.equals(hold.request.caller()));
     }
 
-    /** Returns the newest hold of the caller, or, if it has none, the newest that it may unlock. */
+    /** Returns the caller's newest hold; null: it has none. */
     private MemoryHold newest(Stream<MemoryHold> holds) {
-        ByteBuffer caller = caller();
-        Predicate<MemoryHold> own = hold -> caller.equals(hold.request.caller());
-        return holds.filter(hold -> isMine(hold, caller))
-                .reduce((older, newer) -> own.test(older) && !own.test(newer) ? older : newer)
-                .orElse(null);
+        return mine(holds, false).reduce((older, newer) -> newer).orElse(null);
     }
 
     @Override
@@ -471,12 +471,11 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public int getHoldCount() {
-        ByteBuffer caller = caller();
         return book.server.locked(
                 () ->
                         (int)
-                                state().holds(book)
-                                        .filter(hold -> hold.request.kept() && isMine(hold, caller))
+                                mine(state().holds(book), false)
+                                        .filter(hold -> hold.request.kept())
                                         .count());
     }
 
@@ -507,6 +506,15 @@ final class MemoryLock implements HoldfastLock {
     @Override
     public String getName() {
         return Bytes.text(name);
+    }
+
+    /** Returns the name as text, which differs also for names that differ in bytes that are not UTF-8. */
+    String shownName() {
+        return Bytes.shown(name);
+    }
+
+    byte[] name() {
+        return name;
     }
 
     /** Returns a text for people to read. */

@@ -4,7 +4,6 @@ import io.holdfast.Hold;
 import io.holdfast.Holds;
 import io.holdfast.RefusalCause;
 import io.holdfast.internal.core.Awaited;
-import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -28,9 +27,7 @@ final class MemoryLocksAll {
         this.locks = locks;
         this.order =
                 locks.stream()
-                        .sorted(
-                                Comparator.comparing(
-                                        lock -> Bytes.of(lock.getName()), Arrays::compareUnsigned))
+                        .sorted(Comparator.comparing(MemoryLock::name, Arrays::compareUnsigned))
                         .toList();
     }
 
@@ -127,7 +124,7 @@ final class MemoryLocksAll {
             if (failure != null) {
                 giveBack();
             } else {
-                locks.forEach(lock -> holds.put(lock.getName(), taken.get(lock)));
+                locks.forEach(lock -> holds.put(lock.shownName(), taken.get(lock)));
             }
             server.actions.execute(
                     () -> {

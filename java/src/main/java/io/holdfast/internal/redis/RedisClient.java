@@ -39,7 +39,7 @@ public final class RedisClient implements HoldfastClient {
     @Override
     public HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
         List<RedisLock> mine = locks.stream().map(lock -> RedisLock.of(lock, session)).toList();
-        List<String> names = mine.stream().map(RedisLock::getName).toList();
+        List<String> names = mine.stream().map(RedisLock::shownName).toList();
         return new HoldfastLocks(names, new RedisLocksAll(session, mine)::begin);
     }
 

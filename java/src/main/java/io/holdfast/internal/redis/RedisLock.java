@@ -47,6 +47,7 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 
 /** A lock on Redis. Most threads wait in native code; a virtual thread, or a pool's, starts the acquire and parks. */
 final class RedisLock implements HoldfastLock {
@@ -65,11 +66,13 @@ final class RedisLock implements HoldfastLock {
     /** The shared modes by weight, each made once: a lock without an owner releases only its own holds. */
     private final Map<Long, RedisLock> shared = new ConcurrentHashMap<>();
 
-    /** With {@code reentrant(false)}: holds by the thread that started their acquires, which the core does not know. */
+    /** If not perThread and without an owner: each thread's holds for unlock(), the newest first. */
     private final Map<Thread, Deque<Handle>> started =
             Collections.synchronizedMap(new WeakHashMap<>());
 
     private final boolean perThread;
+    /** Whether each acquire is an owner of its own. */
+    private final boolean perAcquire;
     private final boolean replicated;
     /** Acquires a {@link Hold}, which does not nest in another hold of its thread. */
     private final Handle handle;
@@ -87,6 +90,7 @@ final class RedisLock implements HoldfastLock {
         this.shares = shares;
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
+        this.perAcquire = !options.reentrant && options.owner == null;
         this.replicated = client.replicated || options.replicas > 0;
         this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options, shares);
         this.nesting = perThread ? null : handle;
@@ -293,10 +297,11 @@ final class RedisLock implements HoldfastLock {
             long timeout, long leaseMillis, boolean itself, long[] hold, boolean interruptible)
             throws InterruptedException {
         boolean kept = hold == null;
+        long[] taken = kept && perAcquire ? new long[1] : hold;
         byte[] note = options.tracedNote();
         byte[] busy;
         try (hf_acquire_options how =
-                leaseMillis == OWN_LEASE && !options.whole && !itself && note == null
+                leaseMillis == OWN_LEASE && !options.whole && !itself && note == null && taken == hold
                         ? null
                         : how(leaseMillis, kept, itself, note)) {
             LongFunction<byte[]> acquire =
@@ -305,7 +310,7 @@ final class RedisLock implements HoldfastLock {
                                     kept ? nesting() : handle,
                                     lock ->
                                             Core.acquire(
-                                                    lock, owner(kept), timeout, how, hold, brake));
+                                                    lock, owner(kept), timeout, how, taken, brake));
             busy = interruptible ? client.interruptibly(acquire) : acquire.apply(0);
         } catch (RuntimeException e) {
             if (interruptible && Thread.interrupted()) {
@@ -315,9 +320,12 @@ final class RedisLock implements HoldfastLock {
         }
         if (interruptible && Thread.interrupted()) {
             if (busy == null) {
-                client.abandon(kept ? newest() : hold[0]);
+                client.abandon(taken == null ? newest() : taken[0]);
             }
             throw new InterruptedException();
+        }
+        if (busy == null && taken != hold) {
+            keep(taken[0]);
         }
         return busy == null ? null : Bytes.text(busy);
     }
@@ -381,7 +389,7 @@ final class RedisLock implements HoldfastLock {
 
     /** Leaves a hold to {@link #unlock()}, which first releases those that its own thread started. */
     private void keep(long pointer) {
-        if (perThread || owner != null) {
+        if (!perAcquire) {
             Core.hf_hold_close(pointer);
             return;
         }
@@ -696,26 +704,19 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public void unlock() {
-        if (Threads.mayBlock() && !started.containsKey(Thread.currentThread())) {
+        if (Threads.mayBlock() && !perAcquire) {
             call(nesting(), lock -> Core.hf_lock_release_as(lock, owner(true)));
         } else {
-            unlockParked();
+            unlockNewest();
         }
     }
 
-    private void unlockParked() {
+    private void unlockNewest() {
         for (;;) {
             Deque<Handle> own = started.get(Thread.currentThread());
             Handle hold = takeNewest(own);
             try {
-                client.start(
-                                number ->
-                                        hold.call(
-                                                pointer ->
-                                                        Core.hf_hold_release_start(pointer, number),
-                                                Session::closed))
-                        .join()
-                        .check();
+                release(hold);
                 return;
             } catch (LockNotHeldException e) {
                 if (e instanceof LockLostException) {
@@ -729,11 +730,29 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    /** Takes the newest hold that this thread started, or else the newest of all; the caller closes it. */
+    private void release(Handle hold) {
+        if (Threads.mayBlock()) {
+            hold.call(Core::hf_hold_release, Session::closed);
+            return;
+        }
+        client.start(
+                        number ->
+                                hold.call(
+                                        pointer -> Core.hf_hold_release_start(pointer, number),
+                                        Session::closed))
+                .join()
+                .check();
+    }
+
+    /** Takes the newest hold of this thread, or else the newest of all; the caller closes it. */
     private Handle takeNewest(Deque<Handle> own) {
         Handle hold = own == null ? null : own.poll();
         if (own != null && own.isEmpty()) {
             started.remove(Thread.currentThread());
+        }
+        if (hold == null && perAcquire && inHand() != null) {
+            throw new LockNotHeldException(
+                    "this thread holds " + this + " by acquire(): release that Hold");
         }
         return hold != null ? hold : new Handle(newest(), Core::hf_hold_close);
     }
@@ -759,16 +778,35 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public boolean isHeldByCurrentThread() {
-        return getHoldCount() > 0 || client.held.newest(key(shares)) != null;
+        return getHoldCount() > 0 || inHand() != null;
+    }
+
+    /** Returns the caller's newest Hold; null: it has none. */
+    private Hold inHand() {
+        try {
+            return client.held.newest(key(shares));
+        } catch (ClosedException e) { // of a thread that had no owner before the close
+            return null;
+        }
     }
 
     @Override
     public int getHoldCount() {
-        return client.keeps ? count(handle) : 0;
+        return perAcquire ? (int) own().count() : client.keeps ? count(handle) : 0;
+    }
+
+    /** Returns this thread's holds for unlock() that are not lost, the newest first. */
+    private Stream<Handle> own() {
+        return started.getOrDefault(Thread.currentThread(), new ArrayDeque<>()).stream()
+                .filter(hold -> hold.call(Core::hf_hold_state) == Core.HF_STATE_HELD);
     }
 
     @Override
     public long fence() {
+        Optional<Long> fence = own().map(hold -> hold.call(Core::hf_hold_fence)).findFirst();
+        if (fence.isPresent()) {
+            return fence.get();
+        }
         if (getHoldCount() > 0) {
             long hold = newest();
             try {
@@ -777,7 +815,7 @@ final class RedisLock implements HoldfastLock {
                 Core.hf_hold_close(hold);
             }
         }
-        Hold hold = client.held.newest(key(shares));
+        Hold hold = inHand();
         if (hold == null) {
             throw new LockNotHeldException(this + " is not held by the caller");
         }
@@ -808,6 +846,11 @@ final class RedisLock implements HoldfastLock {
     @Override
     public String getName() {
         return Bytes.text(name);
+    }
+
+    /** Returns the name as text, which differs also for names that differ in bytes that are not UTF-8. */
+    String shownName() {
+        return Bytes.shown(name);
     }
 
     /** Returns a text for people to read; sends nothing. */

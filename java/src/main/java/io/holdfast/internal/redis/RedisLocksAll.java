@@ -67,7 +67,7 @@ final class RedisLocksAll {
             try {
                 RedisLock lock = locks.get(at);
                 Hold hold = RedisHold.of(client, lock, keys.get(at), pointers[at]);
-                holds.put(lock.getName(), hold);
+                holds.put(lock.shownName(), hold);
             } catch (RuntimeException | Error e) { // the remaining pointers need their holds, too
                 failure = e;
             }
