@@ -531,12 +531,15 @@ class AsyncHold(BaseHold):
 
     def _start_release(self, wait: bool | None = None) -> Call | None:
         """Start the release; return None if no task waits for the answer."""
-        if not (self.valid and self._lock._later(wait)):
-            return _release(self._notices(), self._handle)
-        self._lock._give_up(self._handle, False)
-        self._loose = False
-        self._lock._client._look()
-        return None
+        try:
+            if not (self.valid and self._lock._later(wait)):
+                return _release(self._notices(), self._handle)
+            self._lock._give_up(self._handle, False)
+            self._loose = False
+            return None
+        finally:
+            if self.state == "released":
+                self._gone()
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""
@@ -573,8 +576,7 @@ class AsyncHold(BaseHold):
             self._loose = False
             self._leave_block()
             raise
-        self._leave_block()
-        self._unwatch()
+        self._gone()
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""

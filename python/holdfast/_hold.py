@@ -83,7 +83,7 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
-        self._left = False  # kept or handed over: no block releases the hold
+        self._left = False  # released, kept or handed over: no block releases the hold
         self._block: list[_holdfast.Hold | None] = []
 
     def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:
@@ -92,7 +92,7 @@ class BaseHold(Bound):
         return holds
 
     def _leave_block(self) -> None:
-        """Take the hold, which was kept or handed over, from its block."""
+        """Take the hold, which was released, kept or handed over, from its block."""
         self._left = True
         for at, each in enumerate(self._block):
             if each is self._handle:
@@ -173,6 +173,12 @@ class BaseHold(Bound):
         notices.watch(number, stands, tell)
         if not self.valid and notices.unwatch(number) and self.state == "lost":  # meanwhile
             tell()
+
+    def _gone(self) -> None:
+        """Leave the block, and report no loss: the hold was released, kept or handed over."""
+        self._leave_block()
+        self._unwatch()
+        self._lock._client._look()
 
     def _unwatch(self) -> None:
         self._lock._client._forget(self._core.hf_hold_number(self._handle))
@@ -289,9 +295,8 @@ class Hold(BaseHold):
             self._lock._give_up(self._handle, wait)
             self._loose = False  # a hold that is kept ends here once the server has answered
         finally:
-            if self.state != "held":
-                self._unwatch()
-            self._lock._client._look()
+            if self.state == "released":
+                self._gone()
 
     def renew(self) -> None:
         """Make the hold last its whole lease again, counted from now. One round trip.
@@ -324,9 +329,7 @@ class Hold(BaseHold):
         masters. After these and any other LockError the hold is as before.
         """
         token = self._core.hf_hold_hand_over(self._handle)
-        self._leave_block()
-        self._unwatch()
-        self._lock._client._look()
+        self._gone()
         return token
 
     def keep(self, seconds: float | timedelta) -> None:
@@ -342,9 +345,7 @@ class Hold(BaseHold):
         its lease: keep it again, for as long or shorter, or release it.
         """
         self._core.hf_hold_keep(self._handle, duration("seconds", seconds, least=0))
-        self._leave_block()
-        self._unwatch()
-        self._lock._client._look()
+        self._gone()
 
     def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""

@@ -299,6 +299,24 @@ def test_a_block_that_has_released_one_lock_releases_the_others(
     assert free(client, names)
 
 
+@pytest.mark.parametrize("task", [False, True])
+def test_a_block_whose_body_releases_one_hold_releases_the_others(
+    client: holdfast.Client, names: list[str], task: bool
+) -> None:
+    async def leave() -> None:
+        async with client.aio.locks_all(*names) as holds:
+            await holds.holds[names[1]].release()
+            assert free(client, [names[1]])
+
+    if task:
+        asyncio.run(leave())
+    else:
+        with client.locks_all(*names) as holds:
+            holds.holds[names[1]].release()
+            assert free(client, [names[1]])
+    assert free(client, names)
+
+
 # ------------------------------------------------------------------------ Tasks
 
 
