@@ -153,6 +153,9 @@ class AsyncLock(Bound):
         if options is kept and self._by_task(owner):
             task = _task()
             self._tasks[lock._client._owner(task)] = weakref.ref(task)
+        elif options is kept and owner is None and lock.owner is None:
+            own = self._own.setdefault(_task(), [])
+            own[:] = [*filter(self._stands, own), handle]
         hold = AsyncHold(lock, handle, options is not kept, lock._quiet if quiet is None else quiet)
         on_lost = on_lost or self._on_lost
         if on_lost is not None:
@@ -194,12 +197,9 @@ class AsyncLock(Bound):
         if the server was not reached or refused, and ClosedError.
         """
         try:
-            hold = await self._acquire(patience(blocking, timeout), owner, kept)
+            await self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:
             return False
-        if self._who(owner) is None and self._lock.owner is None:
-            own = self._own.setdefault(_task(), [])
-            own[:] = [*filter(self._stands, own), hold._handle]
         return True
 
     def _stands(self, handle: _holdfast.Hold) -> bool:
@@ -224,17 +224,8 @@ class AsyncLock(Bound):
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = None) -> Call | None:
         """Start the release; return None if no task waits for the answer."""
-        by_task = self._by_task(owner)
-        own = self._own.get(_task(), []) if owner is None else []
-
-        def find() -> tuple[bytes | None, _holdfast.Hold]:
-            while own:
-                if self._stands(handle := own.pop()):
-                    return None, handle
-            return self._current(self._who(owner), by_task)
-
         return self._lock._newest(
-            find,
+            lambda: self._mine(owner),
             lambda who, handle: self._start(who, handle, wait),
         )
 
@@ -257,6 +248,15 @@ class AsyncLock(Bound):
             return self._start(whose, handle, None)
         by_task = self._by_task(None) and whose != self._me()
         return self._start_release(whose if by_task else None)
+
+    def _mine(self, owner: str | bytes | None) -> tuple[bytes | None, _holdfast.Hold]:
+        """Find the task's newest hold, or without owners the hold of another task."""
+        own = self._own.get(_task(), []) if owner is None else []
+        while own:
+            if self._stands(own[-1]):
+                return None, own[-1]
+            own.pop()
+        return self._current(self._who(owner), self._by_task(owner))
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -365,7 +365,7 @@ class AsyncLock(Bound):
         owner  As given to acquire().
         """
         how = extension(seconds), flag("replace", replace)
-        _, handle = self._current(self._who(owner), self._by_task(owner))
+        _, handle = self._mine(owner)
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, *how)
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
@@ -374,7 +374,7 @@ class AsyncLock(Bound):
         owner  As given to acquire().
         """
         lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
-        _, handle = self._current(self._who(owner), self._by_task(owner))
+        _, handle = self._mine(owner)
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:

@@ -586,7 +586,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     async def release(self, *, owner: str | bytes | None = None) -> None:
         """Release the task's newest hold of each lock, as LocksAll.release()."""
         for lock in self._locks:
-            lock._current(lock._who(owner), lock._by_task(owner))
+            lock._mine(owner)
         await _released(
             (lock._lock, functools.partial(lock._start_release, owner))
             for lock in reversed(self._locks)
