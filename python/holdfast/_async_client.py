@@ -14,6 +14,7 @@ from ._json import from_json
 from ._leader import AsyncLeader
 from ._look import RATE, Limit, LockInfo, Locks, Progress
 from ._once import (
+    RESULT_MAX,
     AsyncOutcome,
     Beginning,
     OnceTerms,
@@ -122,7 +123,9 @@ class AsyncClient(Bound):
         self,
         name: str | bytes,
         *,
+        encode: Callable[[Any], bytes] | None = None,
         decode: Callable[[bytes], Any] = from_json,
+        max_result: int = RESULT_MAX,
         options: LockOptions | None = None,
     ) -> AsyncOutcome | None:
         """Read the record of a call that is made once, in a thread of the client.
@@ -130,7 +133,8 @@ class AsyncClient(Bound):
         As Client.once_result().
         """
         lock = self._client.lock(name, options)
-        return await self._ask(lambda: look(lock, for_looking(name, decode), AsyncOutcome))
+        terms = for_looking(name, encode, decode, max_result)
+        return await self._ask(lambda: look(lock, terms, AsyncOutcome))
 
     async def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
         """Forget a call, as Client.once_forget(), in a thread of the client."""

@@ -30,6 +30,7 @@ from ._locked import Parameters, Result, check, locked, sharing
 from ._look import RATE, Limit, Locks, limit_of
 from ._notices import Notices
 from ._once import (
+    RESULT_MAX,
     OnceTerms,
     Outcome,
     Turn,
@@ -446,14 +447,19 @@ class Client(Bound):
         self,
         name: str | bytes,
         *,
+        encode: Callable[[Any], bytes] | None = None,
         decode: Callable[[bytes], Any] = from_json,
+        max_result: int = RESULT_MAX,
         options: LockOptions | None = None,
     ) -> Outcome | None:
         """Read the record of a call that is made once; None: there is none. One round trip.
 
+        encode, decode, max_result  As given to once(). With a decode, resolve() needs the encode.
+
         The methods of the record settle the call. Raises as Lock.inspect().
         """
-        return look(self.lock(name, options), for_looking(name, decode), Outcome)
+        terms = for_looking(name, encode, decode, max_result)
+        return look(self.lock(name, options), terms, Outcome)
 
     def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
         """Forget a call, including its result: the next caller makes it. Two round trips.

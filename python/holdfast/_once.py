@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 Told = TypeVar("Told")
 
 _TTL_MIN = 10_000  # ms, as in hf_once_finish()
-_RESULT_MAX = 1 << 20
+RESULT_MAX = 1 << 20
 _MESSAGE_MAX = 4096
 
 most = flagged(_holdfast.HF_ACQUIRE_AT_MOST_ONCE)
@@ -153,7 +153,7 @@ class Terms(Generic[Result]):
         not_called: Match = None,
         note: str | None = None,
         unknown_ttl: float | timedelta | None = None,
-        max_result: int = _RESULT_MAX,
+        max_result: int = RESULT_MAX,
         encode: Callable[[Result], bytes] = to_json,
         decode: Callable[[bytes], Result] = from_json,
     ) -> None:
@@ -248,7 +248,7 @@ def kept(raised: BaseException) -> bytes:
     told = {"type": type(raised).__name__, "message": _text(raised)[:_MESSAGE_MAX], "data": None}
     with contextlib.suppress(TypeError, ValueError):
         found = to_json({**told, "data": getattr(raised, "data", None)})
-        if len(found) <= _RESULT_MAX:
+        if len(found) <= RESULT_MAX:
             return found
     return to_json(told)
 
@@ -931,6 +931,16 @@ def once_call(
     return functools.update_wrapper(once_called, function)
 
 
-def for_looking(name: str | bytes, decode: Callable[[bytes], Any] = from_json) -> Terms[Any]:
-    """Make the terms of a caller that only looks."""
-    return Terms(name, 86400, decode=decode)
+def for_looking(
+    name: str | bytes,
+    encode: Callable[[Any], bytes] | None,
+    decode: Callable[[bytes], Any],
+    max_result: int,
+) -> Terms[Any]:
+    """Make the terms of a caller that looks, and may settle the call."""
+    encode = encode or (to_json if decode is from_json else _unknown_encoding)
+    return Terms(name, 86400, encode=encode, decode=decode, max_result=max_result)
+
+
+def _unknown_encoding(result: object) -> bytes:
+    raise TypeError("to resolve a call, give once_result() the encode= of the call beside decode=")
