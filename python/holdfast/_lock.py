@@ -582,6 +582,7 @@ class Lock(Bound):
         if not isinstance(token, bytes):
             raise TypeError(f"token must be bytes, not {token!r}")
         got: list[_holdfast.Hold] = []
+        self._hear()
         self._call(self._core.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
 
