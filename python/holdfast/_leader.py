@@ -103,8 +103,11 @@ class BaseLeader(Bound):
             self._margin = duration("margin", margin, least=0, most=lease // 2) / 1000
         # The note by which `holdfast ls` shows the leader.
         note = f"leader election: {options.note}" if options.note else "leader election"
-        # Each candidacy is its own owner, and a leader without trouble continues to lead.
-        options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None, note=note)
+        # Each candidacy is its own owner, and a leader without trouble continues to lead. The lease
+        # is the lease of the margin, and no shorter quarantine.
+        options = dataclasses.replace(
+            options, lease=lease / 1000, reentrant=False, renew=True, on_lost=None, note=note
+        )
         self._lock = client.aio.lock(name, options)
         self._elected, self._lost, self._resigned = elected, lost, resigned
         self._hold: AsyncHold | None = None
