@@ -136,8 +136,12 @@ class BaseHolds(Bound, Generic[AnyHold]):
         self._entered = True
 
     def _standing(self) -> list[AnyHold]:
-        """Return the holds that were not released, in reverse order."""
-        return [each for each in reversed(self._holds.values()) if each.state != "released"]
+        """Return the holds that were not released or kept, in reverse order."""
+        return [
+            each
+            for each in reversed(self._holds.values())
+            if each.state != "released" and not each._left
+        ]
 
     def _one(self) -> AnyHold:
         """Return a hold that reports a loss: if one is lost, all are."""
@@ -513,7 +517,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         trace: TracebackType | None,
     ) -> None:
         """Release all that the body did not. Raises LockLost if they were lost."""
-        if not self._one()._left and self.state != "released":
+        if self._standing():
             try:
                 await self.release()
             except LockError as failed:

@@ -320,6 +320,27 @@ def test_a_block_whose_body_releases_one_hold_releases_the_others(
 # ------------------------------------------------------------------------ Tasks
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("loose", [False, True])
+def test_a_cancelled_keep_of_one_hold_goes_on_and_the_others_are_released(
+    client: holdfast.Client, other: holdfast.Client, names: list[str], at: int, loose: bool
+) -> None:
+    async def leave() -> None:
+        locks = client.aio.locks_all(*names)
+        async with locks.hold() if loose else locks as holds:
+            keep = asyncio.ensure_future(holds.holds[names[at]].keep(60))
+            await asyncio.sleep(0)
+            keep.cancel()
+            await asyncio.wait([keep])
+            assert keep.cancelled()
+
+    asyncio.run(leave())
+    until(lambda: other.lock(names[at]).inspect().kept)
+    rest = names[:at] + names[at + 1 :]
+    assert free(other, rest)
+    other.lock(names[at]).force_release(other.lock(names[at]).inspect().fence)
+
+
 def test_tasks_have_all_or_none_too(
     client: holdfast.Client, other: holdfast.Client, names: list[str]
 ) -> None:
