@@ -343,11 +343,7 @@ class AsyncLock(Bound):
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Return how often release() would succeed for this task. Sends nothing."""
-        try:
-            who = self._who(owner)
-        except ClosedError:
-            return 0
-        return self._lock._core.hf_lock_count_as(self._lock._handle, who)
+        return self._lock._count(lambda: self._who(owner))
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Return whether release() would succeed for this task. Sends nothing."""

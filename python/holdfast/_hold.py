@@ -110,6 +110,8 @@ class BaseHold(Bound):
             )
         if self._entered:
             raise RuntimeError(f"{self!r} is entered already: the inner block would release it")
+        if self.state == "lost" and self._cause() is None:  # it is the parent process's
+            self._core.hf_hold_check(self._handle)  # raises ForkedError
         if self.state == "lost" and not self._quiet:
             raise LockLost(f"{self!r} was lost before it was entered: {self._cause()}")
         self._entered = True
