@@ -39,11 +39,10 @@ def seconds(milliseconds: int) -> float | None:
 
 def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None:
     """Leave a `with` block: the exception of the release does not hide that of the body."""
-    if raised is None:
-        if not (quiet and isinstance(failed, LockLost)):
-            raise failed
-        _log.warning("%s", failed)
-    elif hasattr(raised, "add_note"):  # since Python 3.11
+    if raised is None and not (quiet and isinstance(failed, LockLost)):
+        raise failed
+    _log.warning("%s", failed)
+    if raised is not None and hasattr(raised, "add_note"):  # since Python 3.11
         raised.add_note(f"The release failed, too: {type(failed).__name__}: {failed}")
 
 
