@@ -150,22 +150,7 @@ class AsyncClient(Bound):
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> AsyncLeader:
-        """Make a candidate for leadership. Its callbacks may be coroutines.
-
-        name      The lock's name: of all its candidates, one leads.
-        elected   Called with the fence when this candidate leads.
-        lost      Called when the leadership is lost; before another candidate can be elected,
-                  unless this process was suspended.
-        resigned  Called when it ends by resign() or stop(); then the lock is released.
-        margin    Seconds before the end of the lease at which the leader steps down if the lease
-                  cannot be renewed: time for lost() and for the work to end. By default a quarter
-                  of the lease, at most half.
-        options   As for lock(); the lease is always renewed, and never None.
-
-        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice as
-        long after each further failure, up to 30 s, less a random part of up to a half. A term that
-        ends otherwise, or has lasted for 30 s, makes the next pause short again.
-        """
+        """Make a candidate for leadership, as Client.leader(); its callbacks may be coroutines."""
         chosen = merged(options, changes)
         return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)
 
