@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 import weakref
 from collections.abc import Callable
@@ -249,6 +250,8 @@ class Lost(BaseLost):
         """
         hold = self._hold
         seconds = None if timeout is None else number("timeout", timeout)
+        if seconds is not None and math.isnan(seconds):
+            raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
         if hold.valid:
             with contextlib.suppress(ClosedError):
                 hold._notices().wait(lambda: not hold.valid, seconds)

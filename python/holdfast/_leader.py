@@ -92,6 +92,8 @@ class BaseLeader(Bound):
         """Only Client.leader() makes this object."""
         for what, each in (("elected", elected), ("lost", lost), ("resigned", resigned)):
             function(what, each, awaited=True)
+        if elected is None:
+            raise TypeError("elected must be a function, not None")
         if options.lease is None:
             raise ValueError("a leader needs a lease that ends: without one no other would lead")
         given = options.lease

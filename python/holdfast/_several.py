@@ -273,8 +273,8 @@ class BaseLocks(Bound, Generic[AnyLock]):
         self._locks: list[AnyLock] = [
             opened(each, alone) if isinstance(each, (str, bytes)) else each for each in given
         ]
-        wishes = {(lock.owner, plain(lock)._choices.reentrant) for lock in self._locks}
-        if len(wishes) > 1:
+        each_plain = map(plain, self._locks)
+        if len({(lock._owner, lock._choices.reentrant) for lock in each_plain}) > 1:
             raise ValueError(
                 "locks that are held together have one owner: give all the same owner and reentrant"
             )

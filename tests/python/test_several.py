@@ -506,6 +506,14 @@ def test_each_lock_has_its_own_lease_and_names_have_that_of_all(
         assert 50 < (long.inspect().remaining or 0) <= 100
 
 
+def test_one_owner_as_text_and_as_bytes_is_one_owner(
+    client: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+    with client.locks_all(client.lock(a, owner="me"), client.lock(b, owner=b"me")):
+        assert client.lock(b).inspect().owner == "me"
+
+
 def test_locks_that_cannot_be_held_together_are_refused(
     client: holdfast.Client, other: holdfast.Client, names: list[str]
 ) -> None:
