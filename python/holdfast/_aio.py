@@ -153,6 +153,9 @@ class AsyncLock(Bound):
         if options is kept and self._by_task(owner):
             task = _task()
             self._tasks[lock._client._owner(task)] = weakref.ref(task)
+        elif options is kept and owner is None and lock.owner is None:
+            own = self._own.setdefault(_task(), [])
+            own[:] = [*filter(self._stands, own), handle]
         hold = AsyncHold(lock, handle, options is not kept, lock._quiet if quiet is None else quiet)
         on_lost = on_lost or self._on_lost
         if on_lost is not None:
@@ -194,12 +197,9 @@ class AsyncLock(Bound):
         if the server was not reached or refused, and ClosedError.
         """
         try:
-            hold = await self._acquire(patience(blocking, timeout), owner, kept)
+            await self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:
             return False
-        if self._who(owner) is None and self._lock.owner is None:
-            own = self._own.setdefault(_task(), [])
-            own[:] = [*filter(self._stands, own), hold._handle]
         return True
 
     def _stands(self, handle: _holdfast.Hold) -> bool:
@@ -224,17 +224,8 @@ class AsyncLock(Bound):
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = None) -> Call | None:
         """Start the release; return None if no task waits for the answer."""
-        by_task = self._by_task(owner)
-        own = self._own.get(_task(), []) if owner is None else []
-
-        def find() -> tuple[bytes | None, _holdfast.Hold]:
-            while own:
-                if self._stands(handle := own.pop()):
-                    return None, handle
-            return self._current(self._who(owner), by_task)
-
         return self._lock._newest(
-            find,
+            lambda: self._mine(owner),
             lambda who, handle: self._start(who, handle, wait),
         )
 
@@ -257,6 +248,15 @@ class AsyncLock(Bound):
             return self._start(whose, handle, None)
         by_task = self._by_task(None) and whose != self._me()
         return self._start_release(whose if by_task else None)
+
+    def _mine(self, owner: str | bytes | None) -> tuple[bytes | None, _holdfast.Hold]:
+        """Find the task's newest hold, or without owners the hold of another task."""
+        own = self._own.get(_task(), []) if owner is None else []
+        while own:
+            if self._stands(own[-1]):
+                return None, own[-1]
+            own.pop()
+        return self._current(self._who(owner), self._by_task(owner))
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -343,11 +343,7 @@ class AsyncLock(Bound):
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Return how often release() would succeed for this task. Sends nothing."""
-        try:
-            who = self._who(owner)
-        except ClosedError:
-            return 0
-        return self._lock._core.hf_lock_count_as(self._lock._handle, who)
+        return self._lock._count(lambda: self._who(owner))
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Return whether release() would succeed for this task. Sends nothing."""
@@ -365,7 +361,7 @@ class AsyncLock(Bound):
         owner  As given to acquire().
         """
         how = extension(seconds), flag("replace", replace)
-        _, handle = self._current(self._who(owner), self._by_task(owner))
+        _, handle = self._mine(owner)
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, *how)
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
@@ -374,7 +370,7 @@ class AsyncLock(Bound):
         owner  As given to acquire().
         """
         lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
-        _, handle = self._current(self._who(owner), self._by_task(owner))
+        _, handle = self._mine(owner)
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
@@ -531,12 +527,15 @@ class AsyncHold(BaseHold):
 
     def _start_release(self, wait: bool | None = None) -> Call | None:
         """Start the release; return None if no task waits for the answer."""
-        if not (self.valid and self._lock._later(wait)):
-            return _release(self._notices(), self._handle)
-        self._lock._give_up(self._handle, False)
-        self._loose = False
-        self._lock._client._look()
-        return None
+        try:
+            if not (self.valid and self._lock._later(wait)):
+                return _release(self._notices(), self._handle)
+            self._lock._give_up(self._handle, False)
+            self._loose = False
+            return None
+        finally:
+            if self.state == "released":
+                self._gone()
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""
@@ -573,8 +572,7 @@ class AsyncHold(BaseHold):
             self._loose = False
             self._leave_block()
             raise
-        self._leave_block()
-        self._unwatch()
+        self._gone()
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""

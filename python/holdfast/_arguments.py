@@ -82,10 +82,9 @@ def flag(what: str, value: bool) -> bool:
 
 def whole(what: str, value: int, least: int, most: int) -> int:
     """Return a whole number between least and most."""
-    try:
-        given = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{what} must be a whole number, not {value!r}") from None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} must be a whole number, not {value!r}")
+    given = operator.index(value)
     if not least <= given <= most:
         raise ValueError(f"{what} must be from {least} to {most}, not {value!r}")
     return given

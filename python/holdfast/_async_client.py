@@ -14,6 +14,7 @@ from ._json import from_json
 from ._leader import AsyncLeader
 from ._look import RATE, Limit, LockInfo, Locks, Progress
 from ._once import (
+    RESULT_MAX,
     AsyncOutcome,
     Beginning,
     OnceTerms,
@@ -122,7 +123,9 @@ class AsyncClient(Bound):
         self,
         name: str | bytes,
         *,
+        encode: Callable[[Any], bytes] | None = None,
         decode: Callable[[bytes], Any] = from_json,
+        max_result: int = RESULT_MAX,
         options: LockOptions | None = None,
     ) -> AsyncOutcome | None:
         """Read the record of a call that is made once, in a thread of the client.
@@ -130,7 +133,8 @@ class AsyncClient(Bound):
         As Client.once_result().
         """
         lock = self._client.lock(name, options)
-        return await self._ask(lambda: look(lock, for_looking(name, decode), AsyncOutcome))
+        terms = for_looking(name, encode, decode, max_result)
+        return await self._ask(lambda: look(lock, terms, AsyncOutcome))
 
     async def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
         """Forget a call, as Client.once_forget(), in a thread of the client."""
@@ -146,22 +150,7 @@ class AsyncClient(Bound):
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> AsyncLeader:
-        """Make a candidate for leadership. Its callbacks may be coroutines.
-
-        name      The lock's name: of all its candidates, one leads.
-        elected   Called with the fence when this candidate leads.
-        lost      Called when the leadership is lost; before another candidate can be elected,
-                  unless this process was suspended.
-        resigned  Called when it ends by resign() or stop(); then the lock is released.
-        margin    Seconds before the end of the lease at which the leader steps down if the lease
-                  cannot be renewed: time for lost() and for the work to end. By default a quarter
-                  of the lease, at most half.
-        options   As for lock(); the lease is always renewed, and never None.
-
-        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice as
-        long after each further failure, up to 30 s, less a random part of up to a half. A term that
-        ends otherwise, or has lasted for 30 s, makes the next pause short again.
-        """
+        """Make a candidate for leadership, as Client.leader(); its callbacks may be coroutines."""
         chosen = merged(options, changes)
         return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)
 

@@ -30,6 +30,7 @@ from ._locked import Parameters, Result, check, locked, sharing
 from ._look import RATE, Limit, Locks, limit_of
 from ._notices import Notices
 from ._once import (
+    RESULT_MAX,
     OnceTerms,
     Outcome,
     Turn,
@@ -41,9 +42,9 @@ from ._once import (
     once_call,
 )
 from ._once_per import check_period, once_per
-from ._options import LockChanges, LockOptions, anchor, merged
+from ._options import LockChanges, LockOptions, anchor, merged, switch
 from ._several import LocksAll
-from ._sigterm import exit_on_sigterm
+from ._sigterm import check_main_thread, exit_on_sigterm
 from ._stats import Stats, stats
 from ._survey import Finding, survey
 from ._threads import Threads, watch
@@ -282,7 +283,7 @@ class Client(Bound):
         permits: int | None = None,
         rate: tuple[int, float | timedelta] | None = None,
     ) -> Limit:
-        """Store the number of a name's permits. One round trip; returns the stored limit.
+        """Store the number of a name's permits. One round trip.
 
             client.limit("warehouse", permits=5)
             client.limit("geocoder", rate=(10, 60))
@@ -292,7 +293,8 @@ class Client(Bound):
 
         From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and
         a lock without permits follows this limit. A change ends no hold, and waiters follow it at
-        once. Raises as Lock.inspect(), and LockUnknown.
+        once. Returns the limit that was stored before; None: no limit was. Raises as
+        Lock.inspect(), and LockUnknown.
         """
         if (permits is None) == (rate is None):
             raise ValueError("a limit is either permits or a rate")
@@ -446,14 +448,19 @@ class Client(Bound):
         self,
         name: str | bytes,
         *,
+        encode: Callable[[Any], bytes] | None = None,
         decode: Callable[[bytes], Any] = from_json,
+        max_result: int = RESULT_MAX,
         options: LockOptions | None = None,
     ) -> Outcome | None:
         """Read the record of a call that is made once; None: there is none. One round trip.
 
+        encode, decode, max_result  As given to once(). With a decode, resolve() needs the encode.
+
         The methods of the record settle the call. Raises as Lock.inspect().
         """
-        return look(self.lock(name, options), for_looking(name, decode), Outcome)
+        terms = for_looking(name, encode, decode, max_result)
+        return look(self.lock(name, options), terms, Outcome)
 
     def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
         """Forget a call, including its result: the next caller makes it. Two round trips.
@@ -632,7 +639,7 @@ class Client(Bound):
 def connect(
     url: str,
     *,
-    lazy: bool = False,
+    lazy: bool | None = None,
     connect_timeout: float | timedelta | None = None,
     command_timeout: float | timedelta | None = None,
     keepalive: float | timedelta | None = None,
@@ -655,8 +662,9 @@ def connect(
                      `redis+quorum://[[user]:password@]host[:port],…[/database]`;
                      `rediss` instead of `redis` means TLS. docs/connecting.md has the options.
                      Percent-encode the characters special in a URL.
-    lazy             Only check the URL now; the first call connects, within its own timeout. Then
-                     a program can start while the server is down.
+    lazy             True: only check the URL now; the first call connects, within its own timeout.
+                     Then a program can start while the server is down. False: connect now, as is
+                     the default.
     connect_timeout  Seconds to reach the server and log in; default 2.
     command_timeout  Seconds for the answer to one command; default 2.
     keepalive        Seconds of silence after which the system asks whether the other end is
@@ -695,13 +703,16 @@ def connect(
             " percent-encode those of a password"
         )
     options = _native.hf_client_options()
-    options.lazy = _holdfast.HF_ON if flag("lazy", lazy) else _holdfast.HF_DEFAULT
-    if connect_timeout is not None:
-        options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
-    if command_timeout is not None:
-        options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
-    if keepalive is not None:
-        options.keepalive_ms = duration("keepalive", keepalive, least=0) or _holdfast.HF_NEVER
+    options.lazy = switch("lazy", lazy)
+    for name, seconds, least in (
+        ("connect_timeout", connect_timeout, 1),
+        ("command_timeout", command_timeout, 1),
+        ("keepalive", keepalive, 0),  # 0: never
+        ("fence_life", fence_life, 1000),
+    ):
+        if seconds is not None:
+            milliseconds = duration(name, seconds, least) or _holdfast.HF_NEVER
+            setattr(options, f"{name}_ms", milliseconds)
     if client_name is not None:
         if not isinstance(client_name, str):
             raise TypeError(f"client_name must be str, not {client_name!r}")
@@ -711,13 +722,14 @@ def connect(
                 f" not {client_name!r}"
             )
         options.client_name = client_name
-    if fence_life is not None:
-        options.fence_life_ms = duration("fence_life", fence_life, least=1000)
     count(options, alarm, on_alarm, count_names, names_max)
     function("on_trouble", on_trouble)
     if flag("sigterm", sigterm):
+        check_main_thread()
+    client = Client(url, options, flag("close_at_exit", close_at_exit), on_alarm, on_trouble)
+    if sigterm:
         exit_on_sigterm()
-    return Client(url, options, flag("close_at_exit", close_at_exit), on_alarm, on_trouble)
+    return client
 
 
 def count(

@@ -11,7 +11,7 @@ from . import _holdfast
 from ._arguments import duration, patience, whole
 from ._errors import LimitDiffers, LockError, LockTimeout
 from ._hold import BaseHold, Bound
-from ._lock import loose
+from ._lock import Lock, loose
 from ._look import LockInfo
 from ._options import STORED, LockOptions
 
@@ -25,6 +25,10 @@ class GateFull(LockTimeout):
 
     retry_after: float = 0.0
     """Seconds until the next pass is free, if no other caller takes it."""
+
+
+def _milliseconds(timeout: float | timedelta | None) -> int:
+    return patience(True, -1 if timeout is None else timeout)
 
 
 class BaseGate(Bound):
@@ -76,7 +80,9 @@ class BaseGate(Bound):
         # A millisecond more: the server's ends are in whole milliseconds.
         return per if left is None else left + 0.001
 
-    def _full(self, info: LockInfo, weight: int) -> GateFull:
+    def _full(
+        self, lock: Lock, timeout: float | timedelta | None, info: LockInfo, weight: int
+    ) -> GateFull:
         limit, per = self._rate(info)
         wait = self._free_in(info, weight)
         soon = f"in {wait:.3f} s" if wait else "now: try again"
@@ -85,6 +91,7 @@ class BaseGate(Bound):
             f"gate {self.name!r} has let pass {limit} in {per:g} s: {what} may be free {soon}"
         )
         full.retry_after = wait
+        lock._waited(full, _milliseconds(timeout))
         return full
 
     @contextlib.contextmanager
@@ -149,14 +156,14 @@ class Gate(BaseGate):
         pass that no caller took until it is known to be undone.
         """
         if not self.try_enter(timeout, weight=weight):
-            raise self._full(self._lock.inspect(), weight)
+            raise self._full(self._lock, timeout, self._lock.inspect(), weight)
 
     def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
         """Pass, and return whether it did. One round trip; raises as enter(), but not GateFull.
 
         timeout, weight  As for enter().
         """
-        milliseconds = patience(True, -1 if timeout is None else timeout)
+        milliseconds = _milliseconds(timeout)
         try:
             hold = self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:
@@ -191,11 +198,11 @@ class AsyncGate(BaseGate):
     async def enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> None:
         """Pass, or raise GateFull, as Gate.enter(). A cancelled wait has not passed."""
         if not await self.try_enter(timeout, weight=weight):
-            raise self._full(await self._lock.inspect(), weight)
+            raise self._full(self._lock._lock, timeout, await self._lock.inspect(), weight)
 
     async def try_enter(self, timeout: float | timedelta | None = 0, *, weight: int = 1) -> bool:
         """Pass, and return whether it did, as Gate.try_enter()."""
-        milliseconds = patience(True, -1 if timeout is None else timeout)
+        milliseconds = _milliseconds(timeout)
         try:
             hold = await self._lock.shared(weight)._acquire(milliseconds, None, loose)
         except LockTimeout:

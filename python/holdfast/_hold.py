@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 import weakref
 from collections.abc import Callable
@@ -39,11 +40,10 @@ def seconds(milliseconds: int) -> float | None:
 
 def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None:
     """Leave a `with` block: the exception of the release does not hide that of the body."""
-    if raised is None:
-        if not (quiet and isinstance(failed, LockLost)):
-            raise failed
-        _log.warning("%s", failed)
-    elif hasattr(raised, "add_note"):  # since Python 3.11
+    if raised is None and not (quiet and isinstance(failed, LockLost)):
+        raise failed
+    _log.warning("%s", failed)
+    if raised is not None and hasattr(raised, "add_note"):  # since Python 3.11
         raised.add_note(f"The release failed, too: {type(failed).__name__}: {failed}")
 
 
@@ -83,7 +83,7 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
-        self._left = False  # kept or handed over: no block releases the hold
+        self._left = False  # released, kept or handed over: no block releases the hold
         self._block: list[_holdfast.Hold | None] = []
 
     def _enter_block(self, holds: list[_holdfast.Hold | None]) -> list[_holdfast.Hold | None]:
@@ -92,7 +92,7 @@ class BaseHold(Bound):
         return holds
 
     def _leave_block(self) -> None:
-        """Take the hold, which was kept or handed over, from its block."""
+        """Take the hold, which was released, kept or handed over, from its block."""
         self._left = True
         for at, each in enumerate(self._block):
             if each is self._handle:
@@ -110,6 +110,8 @@ class BaseHold(Bound):
             )
         if self._entered:
             raise RuntimeError(f"{self!r} is entered already: the inner block would release it")
+        if self.state == "lost" and self._cause() is None:  # it is the parent process's
+            self._core.hf_hold_check(self._handle)  # raises ForkedError
         if self.state == "lost" and not self._quiet:
             raise LockLost(f"{self!r} was lost before it was entered: {self._cause()}")
         self._entered = True
@@ -173,6 +175,12 @@ class BaseHold(Bound):
         notices.watch(number, stands, tell)
         if not self.valid and notices.unwatch(number) and self.state == "lost":  # meanwhile
             tell()
+
+    def _gone(self) -> None:
+        """Leave the block, and report no loss: the hold was released, kept or handed over."""
+        self._leave_block()
+        self._unwatch()
+        self._lock._client._look()
 
     def _unwatch(self) -> None:
         self._lock._client._forget(self._core.hf_hold_number(self._handle))
@@ -242,6 +250,8 @@ class Lost(BaseLost):
         """
         hold = self._hold
         seconds = None if timeout is None else number("timeout", timeout)
+        if seconds is not None and math.isnan(seconds):
+            raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
         if hold.valid:
             with contextlib.suppress(ClosedError):
                 hold._notices().wait(lambda: not hold.valid, seconds)
@@ -289,9 +299,8 @@ class Hold(BaseHold):
             self._lock._give_up(self._handle, wait)
             self._loose = False  # a hold that is kept ends here once the server has answered
         finally:
-            if self.state != "held":
-                self._unwatch()
-            self._lock._client._look()
+            if self.state == "released":
+                self._gone()
 
     def renew(self) -> None:
         """Make the hold last its whole lease again, counted from now. One round trip.
@@ -324,9 +333,7 @@ class Hold(BaseHold):
         masters. After these and any other LockError the hold is as before.
         """
         token = self._core.hf_hold_hand_over(self._handle)
-        self._leave_block()
-        self._unwatch()
-        self._lock._client._look()
+        self._gone()
         return token
 
     def keep(self, seconds: float | timedelta) -> None:
@@ -342,9 +349,7 @@ class Hold(BaseHold):
         its lease: keep it again, for as long or shorter, or release it.
         """
         self._core.hf_hold_keep(self._handle, duration("seconds", seconds, least=0))
-        self._leave_block()
-        self._unwatch()
-        self._lock._client._look()
+        self._gone()
 
     def _leave(self, state: int, result: bytes, ttl: int) -> None:
         """Release the hold, and report how its call ended."""

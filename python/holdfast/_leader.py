@@ -92,6 +92,8 @@ class BaseLeader(Bound):
         """Only Client.leader() makes this object."""
         for what, each in (("elected", elected), ("lost", lost), ("resigned", resigned)):
             function(what, each, awaited=True)
+        if elected is None:
+            raise TypeError("elected must be a function, not None")
         if options.lease is None:
             raise ValueError("a leader needs a lease that ends: without one no other would lead")
         given = options.lease
@@ -103,8 +105,11 @@ class BaseLeader(Bound):
             self._margin = duration("margin", margin, least=0, most=lease // 2) / 1000
         # The note by which `holdfast ls` shows the leader.
         note = f"leader election: {options.note}" if options.note else "leader election"
-        # Each candidacy is its own owner, and a leader without trouble continues to lead.
-        options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None, note=note)
+        # Each candidacy is its own owner, and a leader without trouble continues to lead. The lease
+        # is the lease of the margin, and no shorter quarantine.
+        options = dataclasses.replace(
+            options, lease=lease / 1000, reentrant=False, renew=True, on_lost=None, note=note
+        )
         self._lock = client.aio.lock(name, options)
         self._elected, self._lost, self._resigned = elected, lost, resigned
         self._hold: AsyncHold | None = None

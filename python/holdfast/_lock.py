@@ -521,11 +521,15 @@ class Lock(Bound):
 
         owner  As given to acquire().
         """
+        return self._count(lambda: self._who(owner)[1])
+
+    def _count(self, who: Callable[[], bytes | None]) -> int:
+        if os.getpid() not in self._client._handles:  # closed, or this forked child has no hold yet
+            return 0
         try:
-            _, who = self._who(owner)
+            return self._call(self._core.hf_lock_count_as, who())
         except ClosedError:
             return 0
-        return self._core.hf_lock_count_as(self._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Return whether release() would succeed for this caller. Sends nothing.
@@ -582,6 +586,7 @@ class Lock(Bound):
         if not isinstance(token, bytes):
             raise TypeError(f"token must be bytes, not {token!r}")
         got: list[_holdfast.Hold] = []
+        self._hear()
         self._call(self._core.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
 

@@ -20,7 +20,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 # The characters with a meaning in a name, and the h of ":hf1:q", the end of a lock's own keys.
-_SPECIAL = re.compile(r"[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))")
+_SPECIAL = re.compile(r"[%{}]|(?<![^:])h(?=f[0-9]+(?::|\Z))")
 
 
 def quote(text: str) -> str:

@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 Told = TypeVar("Told")
 
 _TTL_MIN = 10_000  # ms, as in hf_once_finish()
-_RESULT_MAX = 1 << 20
+RESULT_MAX = 1 << 20
 _MESSAGE_MAX = 4096
 
 most = flagged(_holdfast.HF_ACQUIRE_AT_MOST_ONCE)
@@ -153,7 +153,7 @@ class Terms(Generic[Result]):
         not_called: Match = None,
         note: str | None = None,
         unknown_ttl: float | timedelta | None = None,
-        max_result: int = _RESULT_MAX,
+        max_result: int = RESULT_MAX,
         encode: Callable[[Result], bytes] = to_json,
         decode: Callable[[bytes], Result] = from_json,
     ) -> None:
@@ -248,7 +248,7 @@ def kept(raised: BaseException) -> bytes:
     told = {"type": type(raised).__name__, "message": _text(raised)[:_MESSAGE_MAX], "data": None}
     with contextlib.suppress(TypeError, ValueError):
         found = to_json({**told, "data": getattr(raised, "data", None)})
-        if len(found) <= _RESULT_MAX:
+        if len(found) <= RESULT_MAX:
             return found
     return to_json(told)
 
@@ -566,12 +566,7 @@ async def _run_task(rules: Steps[Told], port: _Port | _AsyncPort) -> Told:
 
 
 class BaseTurn(Bound, Generic[Answer]):
-    """A caller's turn to make a call, from Client.once_begin(); or the outcome of the call.
-
-    Leaving its block by an exception settles the call: keep= keeps the error, not_called= lets the
-    next caller make the call, and after any other exception the outcome is unknown. It is also
-    unknown if the block is left without finish(), fail(), unknown() or withdraw().
-    """
+    """A caller's turn to make a call, or the outcome of the call."""
 
     __slots__ = ("_mine", "_port", "_terms", "outcome")
 
@@ -730,7 +725,10 @@ class BaseTurn(Bound, Generic[Answer]):
         return self._do(self._ended(_holdfast.HF_ONCE_FAILED, kept(failed), self._terms.keep_ttl))
 
     def unknown(self, why: str = "") -> Answer:
-        """Report that the outcome of the call is unknown; other callers get OutcomeUnknown."""
+        """Report that the outcome of the call is unknown.
+
+        With at_most_once other callers get OutcomeUnknown; otherwise the next caller has the turn.
+        """
         return self._do(self._ended(*self._unknown(why)))
 
     def withdraw(self) -> Answer:
@@ -753,9 +751,10 @@ def _reason(failed: LockError | MemoryError) -> NotKept:
 class Turn(BaseTurn[None]):
     """A caller's turn to make a call, or the outcome of the call; from Client.once_begin().
 
-    Leaving its block by an exception settles the call: keep= keeps the error, not_called= lets the
-    next caller make the call, and after any other exception the outcome is unknown. It is also
-    unknown if the block is left without finish(), fail(), unknown() or withdraw().
+    Leaving its block by an exception settles the call: keep= keeps the error, and not_called= lets
+    the next caller make the call. After any other exception, or without finish(), fail(), unknown()
+    or withdraw(), the outcome is unknown with at_most_once; otherwise the next caller makes the
+    call.
     """
 
     __slots__ = ()
@@ -810,6 +809,7 @@ class Beginning(Awaitable[AsyncTurn]):
     def __init__(self, lock: AsyncLock, terms: Terms[Any]) -> None:
         """Only AsyncClient.once_begin() makes this object."""
         self._lock, self._terms = lock, terms
+        self._inside = False
 
     async def _begin(self) -> AsyncTurn:
         port = _AsyncPort(self._lock, self._terms)
@@ -823,7 +823,16 @@ class Beginning(Awaitable[AsyncTurn]):
 
     async def __aenter__(self) -> AsyncTurn:
         """Begin."""
-        self._turn = await self._begin()
+        if self._inside:
+            raise RuntimeError(
+                "this once_begin() is entered already: call once_begin() again for another"
+            )
+        self._inside = True
+        try:
+            self._turn = await self._begin()
+        except BaseException:
+            self._inside = False
+            raise
         return self._turn
 
     async def __aexit__(
@@ -833,6 +842,7 @@ class Beginning(Awaitable[AsyncTurn]):
         trace: TracebackType | None,
     ) -> None:
         """End the turn, unless the block did."""
+        self._inside = False
         await self._turn.__aexit__(kind, raised, trace)
 
 
@@ -931,6 +941,16 @@ def once_call(
     return functools.update_wrapper(once_called, function)
 
 
-def for_looking(name: str | bytes, decode: Callable[[bytes], Any] = from_json) -> Terms[Any]:
-    """Make the terms of a caller that only looks."""
-    return Terms(name, 86400, decode=decode)
+def for_looking(
+    name: str | bytes,
+    encode: Callable[[Any], bytes] | None,
+    decode: Callable[[bytes], Any],
+    max_result: int,
+) -> Terms[Any]:
+    """Make the terms of a caller that looks, and may settle the call."""
+    encode = encode or (to_json if decode is from_json else _unknown_encoding)
+    return Terms(name, 86400, encode=encode, decode=decode, max_result=max_result)
+
+
+def _unknown_encoding(result: object) -> bytes:
+    raise TypeError("to resolve a call, give once_result() the encode= of the call beside decode=")

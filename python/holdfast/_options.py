@@ -106,7 +106,8 @@ class LockChanges(TypedDict, total=False):
     alarm: _alarm.Rule | EllipsisType | None
 
 
-def _switch(what: str, value: bool | None) -> int:
+def switch(what: str, value: bool | None) -> int:
+    """Return the core's number for on, off or the default."""
     if value is None:
         return _holdfast.HF_DEFAULT
     if not isinstance(value, bool):
@@ -129,8 +130,8 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
         made.lease_ms = _holdfast.HF_STORED if shared else 0
     elif not isinstance(options.lease, EllipsisType):
         made.lease_ms = duration("lease", options.lease)
-    made.renew = _switch("renew", options.renew)
-    made.reentrant = _switch("reentrant", flag("reentrant", options.reentrant))
+    made.renew = switch("renew", options.renew)
+    made.reentrant = switch("reentrant", flag("reentrant", options.reentrant))
     made.ahead_ms = duration("ahead", options.ahead, 0, _holdfast.HF_AHEAD_MAX)
     if options.owner is not None:
         encoded("owner", options.owner)
@@ -139,7 +140,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
         made.set_note(made.noted)
     if options.max_hold is not None:
         made.max_hold_ms = duration("max_hold", options.max_hold)
-    made.heal = _switch("heal", flag("heal", options.heal))
+    made.heal = switch("heal", flag("heal", options.heal))
     made.replicas = whole("replicas", options.replicas, 0, 2**31 - 1)
     if options.replica_timeout is not None:
         made.replica_timeout_ms = duration("replica_timeout", options.replica_timeout, least=1)
@@ -147,7 +148,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
         raise ValueError(f'release must be "wait" or "later", not {options.release!r}')
     function("on_lost", options.on_lost)
     flag("raise_on_lost", options.raise_on_lost)
-    made.count_name = _switch("count_name", options.count_name)
+    made.count_name = switch("count_name", options.count_name)
     if options.alarm is None:
         made.alarm_timeouts = -1
     elif not isinstance(options.alarm, EllipsisType):

@@ -136,8 +136,12 @@ class BaseHolds(Bound, Generic[AnyHold]):
         self._entered = True
 
     def _standing(self) -> list[AnyHold]:
-        """Return the holds that were not released, in reverse order."""
-        return [each for each in reversed(self._holds.values()) if each.state != "released"]
+        """Return the holds that were not released or kept, in reverse order."""
+        return [
+            each
+            for each in reversed(self._holds.values())
+            if each.state != "released" and not each._left
+        ]
 
     def _one(self) -> AnyHold:
         """Return a hold that reports a loss: if one is lost, all are."""
@@ -269,8 +273,8 @@ class BaseLocks(Bound, Generic[AnyLock]):
         self._locks: list[AnyLock] = [
             opened(each, alone) if isinstance(each, (str, bytes)) else each for each in given
         ]
-        wishes = {(lock.owner, plain(lock)._choices.reentrant) for lock in self._locks}
-        if len(wishes) > 1:
+        each_plain = map(plain, self._locks)
+        if len({(lock._owner, lock._choices.reentrant) for lock in each_plain}) > 1:
             raise ValueError(
                 "locks that are held together have one owner: give all the same owner and reentrant"
             )
@@ -513,7 +517,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         trace: TracebackType | None,
     ) -> None:
         """Release all that the body did not. Raises LockLost if they were lost."""
-        if not self._one()._left and self.state != "released":
+        if self._standing():
             try:
                 await self.release()
             except LockError as failed:
@@ -586,7 +590,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     async def release(self, *, owner: str | bytes | None = None) -> None:
         """Release the task's newest hold of each lock, as LocksAll.release()."""
         for lock in self._locks:
-            lock._current(lock._who(owner), lock._by_task(owner))
+            lock._mine(owner)
         await _released(
             (lock._lock, functools.partial(lock._start_release, owner))
             for lock in reversed(self._locks)

@@ -16,16 +16,17 @@ def _exit(number: int, frame: FrameType | None) -> None:
     sys.exit(_STATUS)
 
 
-def exit_on_sigterm() -> None:
-    """Let SIGTERM raise SystemExit in the main thread, unless the program handles it itself.
-
-    Raises ValueError in another thread: Python sets no signal handler there.
-    """
+def check_main_thread() -> None:
+    """Refuse any other thread: Python sets no signal handler there."""
     if threading.current_thread() is not threading.main_thread():
         raise ValueError(
             "sigterm=True sets a signal handler, which Python allows in the main thread only:"
             " connect there, or handle SIGTERM yourself"
         )
+
+
+def exit_on_sigterm() -> None:
+    """Let SIGTERM raise SystemExit in the main thread, unless the program handles it itself."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _exit)
 

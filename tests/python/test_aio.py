@@ -362,6 +362,34 @@ def test_without_reentrance_every_acquire_is_for_itself(
     run(main())
 
 
+def test_a_block_whose_hold_was_released_releases_no_hold_of_another_task(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, reentrant=False)
+        async with lock as first:
+            await first.release()
+            await task(lock.acquire())
+        assert await lock.locked()
+        await lock.release()
+
+    run(main())
+
+
+def test_a_block_whose_hold_was_released_releases_no_outer_hold(
+    run: Run, lock: holdfast.AsyncLock
+) -> None:
+    async def main() -> None:
+        async with lock as outer:
+            async with lock as inner:
+                await inner.release(wait=False)
+            assert outer.valid
+            assert lock.count() == 1
+        assert not await lock.locked()
+
+    run(main())
+
+
 def test_an_explicit_owner_is_one_owner_everywhere(
     run: Run, client: holdfast.Client, name: str
 ) -> None:

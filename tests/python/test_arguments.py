@@ -182,6 +182,8 @@ def test_a_fence_that_cannot_be_breaks_nothing(wrong: int, lock: holdfast.Lock) 
         ({"heal": 1}, "heal must be True or False, not 1"),
         ({"max_hold": "60"}, "max_hold must be seconds, a number or a timedelta, not '60'"),
         ({"replicas": 1.5}, "replicas must be a whole number, not 1.5"),
+        ({"replicas": True}, "replicas must be a whole number, not True"),
+        ({"permits": True}, "permits must be a whole number, not True"),
         ({"replica_timeout": "1"}, "replica_timeout must be seconds, a number or a timedelta"),
         ({"on_lost": 5}, "on_lost must be a function, not 5"),
         ({"on_lost": asyncio.sleep}, "on_lost must be a plain function, which may start a task"),
@@ -225,6 +227,13 @@ def test_wrong_arguments_of_calls_are_refused_by_name(lock: holdfast.Lock) -> No
             with pytest.raises(TypeError) as caught:
                 call()
             assert said in str(caught.value)
+
+
+def test_a_wait_for_a_loss_takes_no_nan(client: holdfast.Client, name: str) -> None:
+    hold = client.lock(name, lease=0.5, renew=False).hold()
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, not nan"):
+        hold.lost.wait(NAN)
+    assert hold.lost.wait(10)
 
 
 def test_a_duration_may_be_a_timedelta(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import threading
@@ -17,6 +18,7 @@ from redis.retry import Retry
 
 import holdfast
 import holdfast.compat.redis as compat
+import holdfast.testing
 from conftest import Server, Thread, elsewhere, until
 
 Client = redis.Redis
@@ -143,6 +145,18 @@ def test_who_has_lost_it_does_not_own_it(raw: Client, name: str, kind: Any, meth
         getattr(lock, method)(*arguments)
     assert str(caught.value) == f"Cannot {method} a lock that's no longer owned"
     assert caught.value.lock_name == name
+
+
+def test_an_outage_is_not_told_as_a_lock_that_is_no_longer_owned(name: str) -> None:
+    with contextlib.ExitStack() as clients:
+        with holdfast.testing.redis_server() as url:
+            store = redis.Redis.from_url(url)
+            clients.enter_context(compat.connect(store))
+            lock = compat.Lock(store, name, timeout=60)
+            lock.acquire()
+        for call in (lambda: lock.extend(1), lock.release):
+            with pytest.raises(redis.exceptions.ConnectionError, match="cannot reach"):
+                call()
 
 
 @pytest.mark.parametrize("method", ["reacquire", "extend"])

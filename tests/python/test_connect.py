@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -224,7 +225,7 @@ def test_a_wrong_option_is_refused_by_name(wrong: dict[str, Any], server: Server
     ("wrong", "said"),
     [
         ({"client_name": 5}, "client_name must be str, not 5"),
-        ({"lazy": "yes"}, "lazy must be True or False, not 'yes'"),
+        ({"lazy": "yes"}, "lazy must be True, False or None, not 'yes'"),
         ({"close_at_exit": 1}, "close_at_exit must be True or False, not 1"),
         ({"keepalive": "5"}, "keepalive must be seconds, a number or a timedelta, not '5'"),
     ],
@@ -241,6 +242,26 @@ def test_a_lazy_client_checks_its_address_at_once() -> None:
     for wrong in ("redis://:6379", "http://localhost", "redis://localhost?nonsense=1"):
         with pytest.raises(ValueError, match="URL|scheme|nonsense"):
             holdfast.connect(wrong, lazy=True)
+
+
+def test_an_argument_overrides_the_lazy_of_the_url() -> None:
+    url = f"redis://127.0.0.1:{free_port()}?connect_timeout=0.2"
+    holdfast.connect(url + "&lazy=on").close()
+    with pytest.raises(holdfast.ConnectError):
+        holdfast.connect(url + "&lazy=on", lazy=False)
+    with pytest.raises(holdfast.ConnectError):
+        holdfast.connect(url + "&lazy=off")
+    holdfast.connect(url + "&lazy=off", lazy=True).close()
+
+
+def test_a_client_that_cannot_connect_leaves_sigterm_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(holdfast.ConnectError):
+            holdfast.connect("redis://127.0.0.1:1?connect_timeout=0.1", sigterm=True)
+        assert signal.getsignal(signal.SIGTERM) is before is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_lazy_client_connects_when_it_is_used(name: str) -> None:

@@ -30,6 +30,25 @@ def test_so_many_pass_and_no_more(client: holdfast.Client, name: str) -> None:
     assert client.gate(name, limit=4, per=60).try_enter()
 
 
+def test_a_full_gate_has_its_name_the_wait_and_the_holders(
+    client: holdfast.Client, name: str
+) -> None:
+    async def enter() -> None:
+        await client.aio.gate(name, limit=1, per=60).enter(timeout=0.02)
+
+    gate = client.gate(name, limit=1, per=60)
+    gate.enter()
+    for task in (False, True):
+        with pytest.raises(holdfast.GateFull) as full:
+            if task:
+                asyncio.run(enter())
+            else:
+                gate.enter(timeout=0.02)
+        assert (full.value.name, full.value.waited) == (name, 0.02)
+        (holder,) = full.value.holders
+        assert (holder.weight, holder.remaining is not None) == (1, True)
+
+
 def test_a_heavy_pass_takes_its_weight(client: holdfast.Client, name: str) -> None:
     gate = client.gate(name, limit=5, per=60)
     gate.enter(weight=3)

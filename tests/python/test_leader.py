@@ -257,6 +257,9 @@ def test_wrong_arguments_are_refused(client: holdfast.Client, name: str) -> None
         client.leader(name, elected=print, lease=2, margin=1.5)
     with pytest.raises(TypeError, match="lost must be a function"):
         client.leader(name, elected=print, lost=1)  # type: ignore[arg-type]
+    for make in (client.leader, client.aio.leader):
+        with pytest.raises(TypeError, match="elected must be a function, not None"):
+            make(name, elected=None)  # type: ignore[arg-type]
 
 
 def test_tasks_lead_too(client: holdfast.Client, name: str) -> None:

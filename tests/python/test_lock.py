@@ -229,6 +229,26 @@ def test_a_hold_is_released_once(lock: holdfast.Lock) -> None:
         assert not isinstance(caught.value, holdfast.LockLost)
 
 
+def test_a_block_whose_hold_was_released_releases_no_hold_of_another_thread(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name, reentrant=False)
+    with lock as first:
+        first.release()
+        elsewhere(lock.acquire)
+    assert lock.locked()
+    lock.release()
+
+
+def test_a_block_whose_hold_was_released_releases_no_outer_hold(lock: holdfast.Lock) -> None:
+    with lock as outer:
+        with lock as inner:
+            inner.release()
+        assert outer.valid
+        assert lock.count() == 1
+    assert not lock.locked()
+
+
 # -------------------------------------------------------------------- Owners
 
 

@@ -116,6 +116,8 @@ def test_quoting_keeps_what_is_plain_and_tells_all_apart() -> None:
     strange = ["}", "%7D", "%257D", "{", "hf1:q", "%68f1:q", "x:hf1:q", "hf1", "%"]
     assert len({holdfast.quote(each) for each in strange}) == len(strange)
     assert holdfast.quote("a}b") == "a%7Db"
+    for line in ("\n", "\r", "\u0085", "\u2028"):  # in every language alike
+        assert holdfast.quote("hf1" + line) == "hf1" + line
 
 
 def test_a_decorator_without_its_name_is_told(client: holdfast.Client) -> None:

@@ -51,6 +51,18 @@ def test_a_loss_that_is_not_raised_is_logged(
     assert len(said(caplog)) == 1
 
 
+def test_a_release_that_fails_after_the_exception_of_its_block_is_logged(
+    client: holdfast.Client, name: str, raw: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ZeroDivisionError) as raised, client.lock(name):
+        raw.delete(name)
+        raise ZeroDivisionError
+    (line,) = said(caplog)
+    assert line.startswith("WARNING the hold of lock 'test:")
+    notes = getattr(raised.value, "__notes__", [])  # since Python 3.11
+    assert all("The release failed, too: LockLost" in note for note in notes)
+
+
 def test_what_is_dropped_is_logged(
     server: Server, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -82,6 +82,19 @@ def test_tasks_enter_a_hold_once_too(client: holdfast.Client, name: str) -> None
     asyncio.run(main())
 
 
+def test_tasks_enter_a_beginning_one_after_the_other(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        begin = client.aio.once_begin(name, ttl=60)
+        async with begin as turn:
+            with pytest.raises(RuntimeError, match="entered already"):
+                await asyncio.wait_for(begin.__aenter__(), 1)
+            await turn.withdraw()
+        async with begin as turn:  # a turn of its own
+            await turn.finish(1)
+
+    asyncio.run(main())
+
+
 # ------------------------------------------------------------- Copies, pickles
 
 COPIES: list[Callable[[Any], object]] = [copy.copy, copy.deepcopy, pickle.dumps]

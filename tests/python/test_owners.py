@@ -403,6 +403,51 @@ def test_a_task_releases_its_own_hold_before_that_of_another(
     asyncio.run(main())
 
 
+def test_a_task_releases_its_own_holds_of_several_locks_before_those_of_another(
+    client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        both = client.aio.locks_all(name, name + "2", reentrant=False)
+        assert await both.acquire()
+        for lock in both._locks:
+            (holder,) = (await lock.inspect()).holders
+            await lock.force_release(holder.fence)
+        assert await asyncio.create_task(both.acquire(timeout=10))
+        with pytest.raises(holdfast.LockLost):
+            await both.release()
+        assert all([await lock.locked() for lock in both._locks])
+        await both.release()  # the task holds nothing any more
+        assert not any([await lock.locked() for lock in both._locks])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_a_task_extends_and_releases_its_own_hold_beside_that_of_another(
+    client: holdfast.Client, name: str, block: bool
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, permits=2, reentrant=False, renew=False, lease=20)
+        seats = lock.shared()
+        mine = await seats.__aenter__() if block else None
+        assert block or await seats.acquire()
+        (first,) = (await seats.inspect()).holders
+        assert await asyncio.create_task(seats.acquire())
+        await seats.extend(60)
+        ends = {each.fence: each.remaining or 0 for each in (await seats.inspect()).holders}
+        assert [fence for fence, left in ends.items() if left > 30] == [first.fence]
+        await seats.reacquire()
+        assert not any((each.remaining or 0) > 30 for each in (await seats.inspect()).holders)
+        await seats.release()
+        assert first.fence not in [each.fence for each in (await seats.inspect()).holders]
+        await seats.release()
+        if mine is not None:
+            with pytest.raises(holdfast.LockNotOwnedError):
+                await seats.__aexit__(None, None, None)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("end", [lambda hold: hold.keep(60), lambda hold: hold.hand_over()])
 def test_a_block_whose_hold_was_kept_or_handed_over_releases_no_other(
     client: holdfast.Client, name: str, end: Callable[[holdfast.Hold], object]

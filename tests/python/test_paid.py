@@ -63,8 +63,8 @@ class Threads:
     def once(self, name: str, call: Callable[[], Any], **how: Any) -> Any:
         return self.client.once(name, call, **{"ttl": TTL, "at_most_once": True, **how})
 
-    def look(self, name: str) -> Any:
-        return self.client.once_result(name)
+    def look(self, name: str, **how: Any) -> Any:
+        return self.client.once_result(name, **how)
 
     def settle(self, what: Any, verb: str, *how: Any, **more: Any) -> None:
         assert getattr(what, verb)(*how, **more) is None
@@ -86,8 +86,8 @@ class Tasks(Threads):
         given = {"ttl": TTL, "at_most_once": True, **how}
         return asyncio.run(self.client.aio.once(name, task, **given))
 
-    def look(self, name: str) -> Any:
-        return asyncio.run(self.client.aio.once_result(name))
+    def look(self, name: str, **how: Any) -> Any:
+        return asyncio.run(self.client.aio.once_result(name, **how))
 
     def settle(self, what: Any, verb: str, *how: Any, **more: Any) -> None:
         async def settle() -> None:
@@ -206,6 +206,21 @@ def test_an_unknown_outcome_is_resolved(caller: Threads, name: str) -> None:
         caller.settle(unknown, "resolve", "paid twice")
     caller.settle(unknown, "resolve", "corrected", force=True)
     assert caller.once(name, unwanted) == "corrected"
+
+
+def test_a_found_outcome_is_resolved_with_the_encoding_of_the_call(
+    caller: Threads, name: str
+) -> None:
+    how: Any = {"encode": str.encode, "decode": bytes.decode, "max_result": 5}
+    with pytest.raises(ConnectionError):
+        caller.once(name, raises(ConnectionError()), **how)
+    with pytest.raises(TypeError, match="give once_result.* the encode= of the call"):
+        caller.settle(caller.look(name, decode=bytes.decode), "resolve", "p-17")
+    with pytest.raises(ValueError, match="the result has 6 bytes: at most 5, by max_result"):
+        caller.settle(caller.look(name, **how), "resolve", "p-1718")
+    caller.settle(caller.look(name, **how), "resolve", "p-17")
+    assert caller.once(name, unwanted, **how) == "p-17"
+    assert caller.look(name, **how).result == "p-17"
 
 
 def test_an_unknown_outcome_is_retried_or_forgotten(caller: Threads, name: str) -> None:

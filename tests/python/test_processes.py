@@ -458,6 +458,78 @@ def test_a_forked_child_has_a_client_of_its_own(server: Server, name: str) -> No
     assert said == "child\nparent\n"
 
 
+def test_a_block_of_the_hold_of_a_parent_does_not_run_in_its_child(
+    server: Server, name: str
+) -> None:
+    said = run(
+        """
+        import asyncio, os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2], raise_on_lost=False)
+        hold, holds = lock.hold(), client.locks_all(sys.argv[2] + "2").hold()
+
+        async def acquire():
+            return await client.aio.lock(sys.argv[2] + "3").hold()
+
+        async def enter():
+            async with task:
+                print("the body of a task ran", flush=True)
+
+        def enter_one(block):
+            with block:
+                print("the body ran", flush=True)
+
+        task = asyncio.run(acquire())
+        child = os.fork()
+        if child == 0:
+            calls = [lambda each=each: enter_one(each) for each in (hold, holds)]
+            for call in *calls, lambda: asyncio.run(enter()):
+                try:
+                    call()
+                except holdfast.LockError as failed:
+                    print(type(failed).__name__, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        client.close()
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "ForkedError\n" * 3
+
+
+def test_any_lock_of_before_a_fork_finds_the_holds_of_the_child(server: Server, name: str) -> None:
+    said = run(
+        """
+        import asyncio, os, sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        one, other = client.lock(sys.argv[2]), client.lock(sys.argv[2])
+        several = client.locks_all(sys.argv[2])
+        task = client.aio.lock(sys.argv[2] + "2")
+
+        async def owns():
+            await client.aio.lock(sys.argv[2] + "2").acquire()
+            return task.owned()
+
+        with one:
+            pass
+        child = os.fork()
+        if child == 0:
+            print(other.owned(), threading.active_count(), flush=True)
+            one.acquire()
+            print(other.owned(), several.count(), "count=1" in repr(other), flush=True)
+            print(asyncio.run(owns()), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+        server.tcp + PATIENT,
+        name,
+    )
+    assert said == "False 1\nTrue 1 True\nTrue\n"
+
+
 def test_a_forked_child_hears_of_trouble_from_its_first_acquire_on(
     server: Server, name: str
 ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
@@ -124,15 +125,24 @@ def is_up(raw: redis.Redis) -> bool:
     return int(raw.info("server")["uptime_in_seconds"]) > 2
 
 
-def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
-    masters: list[str], name: str
-) -> None:
+@pytest.fixture
+def short(masters: list[str]) -> Iterator[str]:
+    """Return the URL of all masters, with a quarantine of a second."""
     places = ",".join(master.removeprefix("redis://") for master in masters)
     for master in masters:
         with redis.Redis.from_url(master) as raw:
             until(functools.partial(is_up, raw))
             raw.delete("hf1:members")
-    with holdfast.connect(f"redis+quorum://{places}?quarantine=1") as client:
+    yield f"redis+quorum://{places}?quarantine=1"
+    for master in masters:
+        with redis.Redis.from_url(master) as raw:
+            raw.delete("hf1:members")
+
+
+def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
+    short: str, name: str
+) -> None:
+    with holdfast.connect(short) as client:
         lock = client.lock(name)  # its lease is the quarantine
         with pytest.raises(ValueError, match="longer than the quarantine"):
             lock.hold(timeout=5, at_least=2)
@@ -147,9 +157,19 @@ def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
 
         asyncio.run(main())
         lock.hold(timeout=5, at_least=1).release()
-    for master in masters:
-        with redis.Redis.from_url(master) as raw:
-            raw.delete("hf1:members")
+
+
+def test_a_leader_whose_lease_is_longer_than_the_quarantine_is_refused(
+    short: str, name: str
+) -> None:
+    with holdfast.connect(short) as client:
+        for make in (client.leader, client.aio.leader):
+            with pytest.raises(ValueError, match="10000 ms.* longer than the quar.* 1000"):
+                make(name, elected=print)
+        elected = threading.Event()
+        with client.leader(name, lambda fence: elected.set(), lease=1) as leader:
+            assert elected.wait(20)
+            assert leader.is_leader
 
 
 def test_a_wrong_list_is_refused(masters: list[str]) -> None:

@@ -299,7 +299,46 @@ def test_a_block_that_has_released_one_lock_releases_the_others(
     assert free(client, names)
 
 
+@pytest.mark.parametrize("task", [False, True])
+def test_a_block_whose_body_releases_one_hold_releases_the_others(
+    client: holdfast.Client, names: list[str], task: bool
+) -> None:
+    async def leave() -> None:
+        async with client.aio.locks_all(*names) as holds:
+            await holds.holds[names[1]].release()
+            assert free(client, [names[1]])
+
+    if task:
+        asyncio.run(leave())
+    else:
+        with client.locks_all(*names) as holds:
+            holds.holds[names[1]].release()
+            assert free(client, [names[1]])
+    assert free(client, names)
+
+
 # ------------------------------------------------------------------------ Tasks
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("loose", [False, True])
+def test_a_cancelled_keep_of_one_hold_goes_on_and_the_others_are_released(
+    client: holdfast.Client, other: holdfast.Client, names: list[str], at: int, loose: bool
+) -> None:
+    async def leave() -> None:
+        locks = client.aio.locks_all(*names)
+        async with locks.hold() if loose else locks as holds:
+            keep = asyncio.ensure_future(holds.holds[names[at]].keep(60))
+            await asyncio.sleep(0)
+            keep.cancel()
+            await asyncio.wait([keep])
+            assert keep.cancelled()
+
+    asyncio.run(leave())
+    until(lambda: other.lock(names[at]).inspect().kept)
+    rest = names[:at] + names[at + 1 :]
+    assert free(other, rest)
+    other.lock(names[at]).force_release(other.lock(names[at]).inspect().fence)
 
 
 def test_tasks_have_all_or_none_too(
@@ -465,6 +504,14 @@ def test_each_lock_has_its_own_lease_and_names_have_that_of_all(
         assert (holds.remaining or 0) <= 50
         assert (client.lock(names[0]).inspect().remaining or 0) <= 50
         assert 50 < (long.inspect().remaining or 0) <= 100
+
+
+def test_one_owner_as_text_and_as_bytes_is_one_owner(
+    client: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+    with client.locks_all(client.lock(a, owner="me"), client.lock(b, owner=b"me")):
+        assert client.lock(b).inspect().owner == "me"
 
 
 def test_locks_that_cannot_be_held_together_are_refused(

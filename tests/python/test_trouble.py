@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
 
 import holdfast
+import holdfast.testing
 from conftest import until
 from holdfast.testing import MemoryServer
 
@@ -46,6 +48,19 @@ def test_what_is_at_risk_is_told_and_that_it_is_over(caplog: pytest.LogCaptureFi
     assert [trouble.kind for trouble in told] == ["at_risk", "over"] * 2
     logged = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert [each.getMessage() for each in logged] == [trouble.message for trouble in told]
+
+
+def test_a_client_that_only_adopts_is_told() -> None:
+    told: list[holdfast.Trouble] = []
+    with contextlib.ExitStack() as clients:
+        with holdfast.testing.redis_server() as url:
+            giver = clients.enter_context(holdfast.connect(url))
+            client = clients.enter_context(holdfast.connect(url, on_trouble=told.append))
+            token = giver.lock("k").hold().hand_over()
+            hold = client.lock("k", lease=6).adopt(token)
+        until(lambda: told)
+        assert (told[0].kind, told[0].holds) == ("at_risk", 1)
+    assert not hold.valid
 
 
 def test_a_function_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -254,7 +254,7 @@ class BaseLock(Generic[AnyHold]):
 
     @contextmanager
     def _asking(self, failed: str = "") -> Iterator[None]:
-        """Convert exceptions to redis-py's."""
+        """Convert exceptions to redis-py's; `failed` is the message of a LockNotOwnedError."""
         try:
             yield
         except holdfast.UnsupportedError:  # redis-py has no such exception
@@ -263,7 +263,8 @@ class BaseLock(Generic[AnyHold]):
             kind = next(
                 (_ERRORS[each] for each in type(error).__mro__ if each in _ERRORS), LockError
             )
-            raise self._error(kind, failed or str(error)) from error
+            message = failed if kind is LockNotOwnedError and failed else str(error)
+            raise self._error(kind, message) from error
 
     def _error(self, kind: type[Exception], message: str) -> Exception:
         error = kind(message)
