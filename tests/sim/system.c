@@ -146,9 +146,10 @@ int sim_usleep(unsigned us) {
     return sim_nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
 unsigned sim_sleep_s(unsigned s) {
-    int64_t until = sim_now() + s * SIM_S;
+    int64_t until = sim_local(SELF) + s * SIM_S;
     sim_nanosleep(&(struct timespec){s, 0}, NULL);
-    return until > sim_now() ? (unsigned)((until - sim_now() + SIM_S - 1) / SIM_S) : 0;
+    int64_t left = until - sim_local(SELF);
+    return left > 0 ? (unsigned)((left + SIM_S - 1) / SIM_S) : 0;
 }
 int sim_pause_thread(void) { return wait_for(SIM_NEVER, true) ? 0 : -1; }
 
