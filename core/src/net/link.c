@@ -12,6 +12,8 @@
 /* The most requests without an answer. With more of them, the last answer would take longer than
  * one answer may, and the connection would be given up and all requests sent again. */
 #define UNANSWERED_MAX 256
+/* How soon a task without room for its copy is tried again. */
+#define NO_ROOM_MS 100
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -346,9 +348,8 @@ static bool may_send(const hf_link *link) {
     return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX && !link->yields;
 }
 
-/* Send the tasks that may be sent. False: no memory for a whole request, and the connection must be
- * closed. */
-static bool send_waiting(hf_link *link, int64_t now) {
+/* Send the tasks that may be sent. A task without room for its copy waits, and stops no other. */
+static void send_waiting(hf_link *link, int64_t now) {
     hf_texts texts = {.count = 0};
     while (may_send(link)) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
@@ -365,14 +366,15 @@ static bool send_waiting(hf_link *link, int64_t now) {
         if (!hf_connection_append(link->commands, &task->request,
                                   (task->course.whole ? HF_WHOLE : 0) |
                                       (task->course.asking ? HF_ASKING : 0))) {
-            hf_list_add_first(&link->waiting, &task->item);
-            return false;
+            tell_tried(task, hf_fail(HF_ENOMEM, "no memory"));
+            task->retry_at = hf_after(now, NO_ROOM_MS);
+            hf_list_add_last(&task->links->delayed, &task->item);
+            continue;
         }
         task->sent_at = now;
         hf_list_add_last(&link->sent, &task->item);
         link->silent_at = hf_earlier(link->silent_at, answer_by(task));
     }
-    return true;
 }
 
 /* Take an error. False: the connection is useless now. */
@@ -542,9 +544,11 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     bool answered = is_answered(links, link, now);
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
-    do
-        good = good && send_waiting(link, now) && exchange(links, link, now);
-    while (good && may_send(link));
+    do {
+        if (good)
+            send_waiting(link, now);
+        good = good && exchange(links, link, now);
+    } while (good && may_send(link));
     if (!good)
         fail_connection(links, link, now);
     else if (link->sent.first == NULL)

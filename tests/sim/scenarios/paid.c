@@ -525,6 +525,34 @@ static void test_a_record_of_another_type_ends_the_wait_for_an_outcome(void **st
     TELL("DEL {k}k:hf1:r");
 }
 
+/* H261: an allocation of more than 32 MiB fails, and a buffer that has room for the first result
+ * would grow beyond that for the second. */
+static void test_a_result_without_room_stops_no_other_request(void **state) {
+    static char result[15 << 20];
+    (void)state;
+    hf_client *large = open_with(tcp_url(), 2000, 60000);
+    warm_up(large);
+    hf_lock *lock = lease_lock(large, "a", 3000, HF_ON),
+            *first = lease_lock(large, "b", 60000, HF_OFF),
+            *second = lease_lock(large, "c", 60000, HF_OFF);
+    hf_hold *hold = held(lock), *one = turn_of(first), *two = turn_of(second);
+    assert_status(hf_once_mark(one, HF_NEVER, "n", 1), HF_OK);
+    assert_status(hf_once_mark(two, HF_NEVER, "n", 1), HF_OK);
+    assert_status(hf_once_finish_start(one, HF_ONCE_DONE, result, 9 << 20, 60000, 1), HF_OK);
+    assert_status(hf_once_finish_start(two, HF_ONCE_DONE, result, sizeof result, 60000, 2), HF_OK);
+    sleep_ms(5000);
+    assert_status(hf_hold_check(hold), HF_OK);
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(large).status, HF_OK);
+    give_back(hold, HF_OK);
+    hf_hold_close(one);
+    hf_hold_close(two);
+    hf_lock_close(lock);
+    hf_lock_close(first);
+    hf_lock_close(second);
+    hf_client_close(large);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
@@ -550,6 +578,7 @@ int main(int count, char **words) {
         TEST(test_a_release_of_what_was_not_marked_says_that_it_is_lost),
         TEST(test_the_next_turn_ends_the_one_that_was_lost),
         TEST(test_a_record_of_another_type_ends_the_wait_for_an_outcome),
+        TEST(test_a_result_without_room_stops_no_other_request),
     };
     return RUN_TESTS(tests, count, words);
 }
