@@ -434,8 +434,9 @@ static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
     } else if (link->subscription_dial == NULL && now >= link->listens.at) {
         link->listens.began = now;
         link->subscription_dial = hf_dial_start(links->transport, link->node);
-        if (link->subscription_dial == NULL)
-            hf_link_deaf(links, link);
+        if (link->subscription_dial == NULL) /* without a thread, which shows nothing about the
+                                              * server */
+            hf_try_later(&link->listens, now);
     }
     return link->subscription_dial != NULL && take_subscription(links, link, now);
 }

@@ -431,6 +431,17 @@ static void tell_waiting(hf_links *links, hf_link *link) {
     }
 }
 
+/* Follow a dial of which no connection came, for the reason in this thread's message. `open`:
+ * another connection will be free. */
+static void dial_failed(hf_links *links, hf_link *link, hf_status status, bool open, int64_t now) {
+    if (!open) {
+        hf_link_failed(link, status);
+        tell_waiting(links, link);
+    }
+    hf_link_sort_again(link);
+    try_later(links, link, now);
+}
+
 /* Check the dial. A dial that fails closes nothing: the idle connections were returned after it
  * began, by calls that got answers. */
 static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
@@ -444,12 +455,7 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
         link->failure = HF_OK;
         link->listens.at = 0; /* the server is there, for channels too */
     } else {
-        if (!open) {
-            hf_link_failed(link, status);
-            tell_waiting(links, link);
-        }
-        hf_link_sort_again(link);
-        try_later(links, link, now);
+        dial_failed(links, link, status, open, now);
     }
     if (link->commands == NULL)
         link->commands = connection;
@@ -481,8 +487,9 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     link->tries.began = now;
     if (link->dial != NULL)
         return;
-    hf_pool_opened(pool, link->node, NULL, hf_fail(HF_ENOMEM, "no memory or no thread"));
-    try_later(links, link, now);
+    /* Calls that wait for a connection open one themselves, without a thread. */
+    bool open = hf_pool_opened(pool, link->node, NULL, HF_OK);
+    dial_failed(links, link, hf_fail(HF_ENOMEM, "no memory or no thread"), open, now);
 }
 
 /* Borrow a connection, if there are tasks to send. False: there is no connection yet. */

@@ -90,6 +90,24 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
     give_back(done.hold, HF_OK);
 }
 
+/* H262: the second op waits behind the first, and has not asked yet. */
+static void test_what_waits_outlasts_a_subscription_without_a_thread(void **state) {
+    (void)state;
+    sim_may_grow(sim_self(), false);
+    for (int i = 1; i <= 2; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, i), HF_OK);
+    hf_completion done = completion_within(client, 4000);
+    sim_may_grow(sim_self(), true);
+    if (done.kind != HF_KIND_NONE)
+        fail_msg("a wait without a limit ended: %s", done.error.message);
+    give_back(hold, HF_OK);
+    for (int i = 1; i <= 2; i++) {
+        done = next_of(client);
+        assert_status(done.status, HF_OK);
+        give_back(done.hold, HF_OK);
+    }
+}
+
 /* ------------------------------------------------- Without a subscription */
 
 /* H195: the server answers the first request, and is gone before the acquire has a place. */
@@ -872,6 +890,7 @@ int main(int count, char **words) {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
         TEST(test_a_thread_asks_while_its_subscription_cannot_be_made_again),
         TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_what_waits_outlasts_a_subscription_without_a_thread),
         TEST(test_an_outage_before_a_place_is_not_told_as_held),
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
         TEST(test_a_wait_without_a_limit_outlasts_a_subscription_that_fails),
