@@ -166,15 +166,23 @@ static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
         undo(hold, ask, hold->fence, false);
 }
 
-bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
+hf_task *hf_undo_spare(const hf_hold *hold) {
+    return hf_task_new(sizeof(undo_task), hold->names, undone, drop_undo);
+}
+
+bool hf_undo_insist_locked(hf_hold *hold, hf_request *request, hf_task **spare) {
     hf_client *client = hold->client;
     if (hf_thread_is_over_locked(client)) { /* a close without this request would report less */
         HF_MARK("H242");
         return false;
     }
     hf_task *task = new_task(client, hold->names, undone);
-    if (task == NULL)
+    if (task == NULL && *spare == NULL)
         return hf_undo_locked(hold);
+    if (task == NULL) { /* it is sent by a later thread, or by the close */
+        task = *spare;
+        *spare = NULL;
+    }
     task->insists_if_forbidden = true;
     hf_request_move(&task->request, request);
     hf_bytes_init(&request->encoded);
