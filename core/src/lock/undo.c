@@ -107,6 +107,8 @@ static void undone(hf_task *task, hf_status status, const redisReply *reply) {
         undo_later(hf_task_client(task), mine->hold, mine->id);
 }
 
+void hf_undo_later_locked(hf_hold *hold) { undo_later(hold->client, hold, hold->id); }
+
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
     HF_MARK("C3");
     struct hf_undoing *undoing = client->undoing;
@@ -263,6 +265,9 @@ void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline) {
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&release, hold, true);
+    for (; left == NULL && release.encoded.failed && hf_now() < deadline;
+         hf_hold_release_request(&release, hold, true))
+        hf_transport_pause(HF_NO_MEMORY_MS);
     hf_flush(hold->client->transport, requests, 1, deadline);
     hf_request_free(&release);
     hf_error_set(&error);

@@ -22,6 +22,9 @@ void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline);
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() must
  * follow. */
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
+/* Undo an acquire for which there is no memory now a little later, or in the close; of a hold whose
+ * handle is closed, only bury the id. */
+void hf_undo_later_locked(hf_hold *hold);
 /* Bury the id: the server carries out no copy of its request that is under way; ends: it also ends
  * a hold that a copy has begun. False: no memory. */
 bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, bool ends);
