@@ -287,6 +287,8 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
         if (channel->names->slot == slot && !channel->subscribed)
             ask_again(links, channel);
     }
+    /* The map may have been right, and the channel made when there was no memory for its link. */
+    hf_link_move_channels(links, link);
 }
 
 static void hear_error(hf_links *links, hf_link *link, const char *text) {
