@@ -885,6 +885,23 @@ static void test_a_pull_ends_a_wait_at_once(void **state) {
     assert_stays_free("k", 3000);
 }
 
+/* H267: the time of a wait that has not asked yet is up. */
+static void test_no_memory_to_ask_once_is_not_told_as_an_outage(void **state) {
+    (void)state;
+    end_subscription();
+    for (int i = 1; i <= 2; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 500, NULL, i), HF_OK);
+    sleep_ms(400);
+    sim_set.no_memory = 1;
+    sim_may_lack_memory(sim_self(), true);
+    sleep_ms(300);
+    sim_may_lack_memory(sim_self(), false);
+    sim_set.no_memory = 0;
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(client).status, HF_ENOMEM);
+    give_back(hold, HF_OK);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
@@ -924,6 +941,7 @@ int main(int count, char **words) {
         TEST(test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock),
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
+        TEST(test_no_memory_to_ask_once_is_not_told_as_an_outage),
     };
     return RUN_TESTS(tests, count, words);
 }
