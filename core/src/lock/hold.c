@@ -1080,7 +1080,8 @@ void hf_hold_close(hf_hold *hold) {
         } else if (state == HF_STATE_HELD) {
             if (hold->pushed) /* so that it has its whole lease */
                 hf_hold_claim_locked(hold, now);
-            bury_locked(hold, false);
+            if (!bury_locked(hold, false))
+                hf_undo_later_locked(hold);
         } else if (hold->state == HF_STATE_HELD) {          /* its time is over here */
             hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it more time */
         }

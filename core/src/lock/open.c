@@ -229,7 +229,12 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
 static void end_holds_locked(hf_client *client, hf_list *ended) {
     for (hf_item *at; (at = hf_list_take_first(hf_undo_left_locked(client))) != NULL;) {
         hf_hold *hold = HF_OF(hf_hold, undo, at);
-        if (hf_hold_is_listed(hold))
+        bool listed = hf_hold_is_listed(hold);
+        if (!listed && hold->state == HF_STATE_HELD) { /* its handle is closed: its lease runs */
+            hf_hold_drop(hold);
+            continue;
+        }
+        if (listed)
             hf_hold_drop(hold); /* it is released with the others */
         else
             hf_list_add_last(ended, &hold->item);

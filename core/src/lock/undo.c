@@ -202,7 +202,11 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        undo_both(hold, &ask, true);
+        if (hold->state != HF_STATE_HELD || hf_hold_is_listed(hold))
+            undo_both(hold, &ask, true);
+        else if (!hf_undo_bury_locked(hold->client, hold->names, &ask, false)) /* its handle is
+                                                                                * closed */
+            undo_later(hold->client, hold, id);
         hf_hold_drop(hold);
     }
 }
