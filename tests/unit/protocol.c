@@ -391,6 +391,11 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     ASSERT_WORDS(&request, &hf_script_permissions, 1, "a");
     hf_request_free(&refused);
     hf_request_inspect(&refused, names, 0, 0, false);
+    hf_bytes_free(&refused.encoded); /* H267: no memory for a longer name */
+    refused.encoded.failed = true;
+    hf_request_permissions(&request, &refused);
+    assert_true(request.encoded.failed);
+    hf_request_inspect(&refused, names, 0, 0, false);
     hf_request_permissions(&request, &refused);
     hf_request again;
     hf_request_permissions(&again, &request); /* the request that is refused may be any */

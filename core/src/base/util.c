@@ -252,22 +252,26 @@ void hf_bytes_free(hf_bytes *bytes) {
     hf_bytes_init(bytes);
 }
 
+bool hf_bytes_reserve(hf_bytes *bytes, size_t length) {
+    if (bytes->failed || length <= bytes->capacity - bytes->length)
+        return !bytes->failed;
+    size_t capacity = 2 * bytes->capacity + length;
+    bool small = bytes->data == bytes->small;
+    char *grown = realloc(small ? NULL : bytes->data, capacity);
+    if (grown == NULL)
+        return false;
+    if (small)
+        memcpy(grown, bytes->small, bytes->length);
+    bytes->data = grown;
+    bytes->capacity = capacity;
+    return true;
+}
+
 char *hf_bytes_room(hf_bytes *bytes, size_t length) {
-    if (bytes->failed)
+    if (!hf_bytes_reserve(bytes, length)) {
+        hf_bytes_free(bytes);
+        bytes->failed = true;
         return NULL;
-    if (length > bytes->capacity - bytes->length) {
-        size_t capacity = 2 * bytes->capacity + length;
-        bool small = bytes->data == bytes->small;
-        char *grown = realloc(small ? NULL : bytes->data, capacity);
-        if (grown == NULL) {
-            hf_bytes_free(bytes);
-            bytes->failed = true;
-            return NULL;
-        }
-        if (small)
-            memcpy(grown, bytes->small, bytes->length);
-        bytes->data = grown;
-        bytes->capacity = capacity;
     }
     bytes->length += length;
     return bytes->data + bytes->length - length;

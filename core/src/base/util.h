@@ -96,6 +96,8 @@ typedef struct hf_bytes {
 void hf_bytes_init(hf_bytes *bytes);
 void hf_bytes_free(hf_bytes *bytes);
 void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length);
+/* Make room for `length` more bytes. False: no memory, and the bytes are as they were. */
+bool hf_bytes_reserve(hf_bytes *bytes, size_t length);
 /* Add `length` bytes, and return where the caller writes them; NULL: no memory. */
 char *hf_bytes_room(hf_bytes *bytes, size_t length);
 

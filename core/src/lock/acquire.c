@@ -355,8 +355,10 @@ static void leave_by_keeper(hf_op *op, hf_status why) {
  * answer shows that others kept the lock. */
 static void time_is_up(hf_op *op) {
     bool silent = !op->answered && op->hold->out == 0;
-    if (!silent || !hf_op_try_locked(op, true))
+    if (!silent)
         leave_by_keeper(op, HF_ETIMEOUT);
+    else if (!hf_op_try_locked(op, true))
+        hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory"));
 }
 
 static void op_due(hf_timer *timer, int64_t now) {

@@ -74,6 +74,7 @@ typedef struct operation {
     bool owed;              /* the client is closed: this thread undoes the hold itself */
     int state;              /* the former state of the hold */
     hf_hold *other;         /* a hold that it was joined with, with a reference; or NULL */
+    hf_task *spare;         /* sends the outcome of a call if there is no memory later; or NULL */
     hf_release_outcome outcome;
     /* Of a renewal: */
     int64_t duration_ms; /* from the caller */
@@ -95,6 +96,8 @@ static bool replaces(const operation *mine) {
 static void drop_operation(operation *mine) {
     hf_hold_drop(mine->other);
     hf_news_free(mine->news);
+    if (mine->spare != NULL)
+        hf_task_free(mine->spare);
 }
 
 /* Send the requests on this thread. */
@@ -245,6 +248,8 @@ static int end_locked(hf_hold *hold, int64_t now) {
 /* Return the status of a release. */
 static hf_status release_status(const operation *mine, hf_status status) {
     const hf_hold *hold = mine->hold;
+    if (mine->how != '\0' && status == HF_ENOMEM) /* it goes on in the background */
+        return hf_transport_unknown(hold->client->transport);
     if (mine->how != '\0' && status == HF_OK && mine->outcome != HF_RELEASE_NONSENSE)
         return hf_once_finished(hold, mine->how, mine->outcome);
     if (mine->state == HF_STATE_LOST && mine->how == '\0')
@@ -324,20 +329,34 @@ static bool drop_request(hf_request *request, const hf_hold *hold, int64_t now) 
     return true;
 }
 
+/* Make all that the outcome of a call needs, before its hold ends: otherwise a failure would leave
+ * the call without an outcome. False: no memory. */
+static bool prepare_outcome(operation *mine) {
+    release_request(mine->request, mine->hold, mine->left, false);
+    mine->spare = hf_undo_spare(mine->hold);
+    return mine->spare != NULL && !mine->request->encoded.failed;
+}
+
 /* End the hold locally first, and on the server afterwards. */
 static hf_status begin_release(operation *mine) {
     hf_hold *hold = mine->hold;
     const hf_leaving *left = mine->left;
     int64_t now = hf_now();
+    if (left != NULL && !prepare_outcome(mine)) {
+        hf_request_free(mine->request);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
     mine->other = hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
     mine->says_more = left != NULL || hf_once_is_unmarked(hold);
     mine->state = end_locked(hold, now);
+    if (mine->state == HF_STATE_RELEASED && left != NULL)
+        hf_request_free(mine->request);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    if (hold->client->quorum != NULL) /* the masters' clients send the requests */
+    if (left != NULL || hold->client->quorum != NULL) /* the masters' clients send the requests */
         return HF_OK;
     /* Not for a started release: a close that sends it would not send the general request
      * afterwards. */
@@ -357,7 +376,7 @@ static void settle_release(operation *mine, hf_status status) {
         hf_kick_locked(hold->client, hold->names);
     if (status != HF_OK && mine->says_more) /* the outcome is not reported until there is an
                                              * answer */
-        mine->owed = !hf_undo_insist_locked(hold, mine->request);
+        mine->owed = !hf_undo_insist_locked(hold, mine->request, &mine->spare);
     else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* its hold is undone until its lease would have
                                              * ended */
@@ -1061,7 +1080,8 @@ void hf_hold_close(hf_hold *hold) {
         } else if (state == HF_STATE_HELD) {
             if (hold->pushed) /* so that it has its whole lease */
                 hf_hold_claim_locked(hold, now);
-            bury_locked(hold, false);
+            if (!bury_locked(hold, false))
+                hf_undo_later_locked(hold);
         } else if (hold->state == HF_STATE_HELD) {          /* its time is over here */
             hf_hold_lose_locked(hold, hf_loss_cause(hold)); /* the server may give it more time */
         }

@@ -65,7 +65,8 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
 static void withdraw(hf_hold *hold, int64_t deadline) {
     hf_leaving left = hf_once_not_made(hold);
     hf_error error = *hf_error_last();
-    hf_hold_leave(hold, &left, HF_ON_THIS_THREAD, deadline);
+    if (hf_hold_leave(hold, &left, HF_ON_THIS_THREAD, deadline) == HF_ENOMEM)
+        hf_hold_leave(hold, NULL, HF_ON_THIS_THREAD, deadline); /* the hold ends all the same */
     hf_error_set(&error);
 }
 

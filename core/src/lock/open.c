@@ -229,7 +229,12 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
 static void end_holds_locked(hf_client *client, hf_list *ended) {
     for (hf_item *at; (at = hf_list_take_first(hf_undo_left_locked(client))) != NULL;) {
         hf_hold *hold = HF_OF(hf_hold, undo, at);
-        if (hf_hold_is_listed(hold))
+        bool listed = hf_hold_is_listed(hold);
+        if (!listed && hold->state == HF_STATE_HELD) { /* its handle is closed: its lease runs */
+            hf_hold_drop(hold);
+            continue;
+        }
+        if (listed)
             hf_hold_drop(hold); /* it is released with the others */
         else
             hf_list_add_last(ended, &hold->item);
@@ -251,19 +256,26 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
 
 /* Send a closing client's last requests to the server, a few at a time, to need hardly any
  * memory. */
-static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
+static void tell_server(hf_client *client, const hf_list *tasks, hf_list *ended) {
     int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
     hf_request last[HF_FLUSH_MAX];
     hf_request *requests[HF_FLUSH_MAX];
-    const hf_item *task = tasks->first, *hold = ended->first;
+    const hf_item *task = tasks->first;
+    hf_item *hold = ended->first;
+    hf_list lacking = {0}; /* the holds for whose requests there was no memory */
     while (task != NULL || hold != NULL) {
         size_t count = 0, made = 0;
         for (; task != NULL && count < HF_FLUSH_MAX; task = task->next)
             requests[count++] = &HF_OF(hf_task, item, task)->request;
-        for (; hold != NULL && count + HF_HOLD_LAST_MAX <= HF_FLUSH_MAX; hold = hold->next) {
+        for (hf_item *next; hold != NULL && count + HF_HOLD_LAST_MAX <= HF_FLUSH_MAX; hold = next) {
+            next = hold->next;
             hf_client_lock(client);
             size_t more = hf_hold_last_requests(&last[made], HF_OF(hf_hold, item, hold));
             hf_client_unlock(client);
+            if (last[made].encoded.failed || last[made + more - 1].encoded.failed) {
+                hf_list_remove(hold);
+                hf_list_add_last(&lacking, hold);
+            }
             while (more-- > 0)
                 requests[count++] = &last[made++];
         }
@@ -272,7 +284,13 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
                  all ? deadline : hf_flush_share(client->transport, deadline));
         while (made > 0)
             hf_request_free(&last[--made]);
+        if (all && lacking.first != NULL && hf_now() < deadline) {
+            hf_transport_pause(HF_NO_MEMORY_MS);
+            hold = lacking.first;
+            hf_list_move(&lacking, ended);
+        }
     }
+    hf_list_move(&lacking, ended);
 }
 
 static void close_client(hf_client *client, bool release);

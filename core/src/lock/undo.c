@@ -107,6 +107,8 @@ static void undone(hf_task *task, hf_status status, const redisReply *reply) {
         undo_later(hf_task_client(task), mine->hold, mine->id);
 }
 
+void hf_undo_later_locked(hf_hold *hold) { undo_later(hold->client, hold, hold->id); }
+
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
     HF_MARK("C3");
     struct hf_undoing *undoing = client->undoing;
@@ -166,15 +168,23 @@ static void undo_both(hf_hold *hold, const hf_ask *ask, bool copies) {
         undo(hold, ask, hold->fence, false);
 }
 
-bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
+hf_task *hf_undo_spare(const hf_hold *hold) {
+    return hf_task_new(sizeof(undo_task), hold->names, undone, drop_undo);
+}
+
+bool hf_undo_insist_locked(hf_hold *hold, hf_request *request, hf_task **spare) {
     hf_client *client = hold->client;
     if (hf_thread_is_over_locked(client)) { /* a close without this request would report less */
         HF_MARK("H242");
         return false;
     }
     hf_task *task = new_task(client, hold->names, undone);
-    if (task == NULL)
+    if (task == NULL && *spare == NULL)
         return hf_undo_locked(hold);
+    if (task == NULL) { /* it is sent by a later thread, or by the close */
+        task = *spare;
+        *spare = NULL;
+    }
     task->insists_if_forbidden = true;
     hf_request_move(&task->request, request);
     hf_bytes_init(&request->encoded);
@@ -192,7 +202,11 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        undo_both(hold, &ask, true);
+        if (hold->state != HF_STATE_HELD || hf_hold_is_listed(hold))
+            undo_both(hold, &ask, true);
+        else if (!hf_undo_bury_locked(hold->client, hold->names, &ask, false)) /* its handle is
+                                                                                * closed */
+            undo_later(hold->client, hold, id);
         hf_hold_drop(hold);
     }
 }
@@ -255,6 +269,9 @@ void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline) {
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&release, hold, true);
+    for (; left == NULL && release.encoded.failed && hf_now() < deadline;
+         hf_hold_release_request(&release, hold, true))
+        hf_transport_pause(HF_NO_MEMORY_MS);
     hf_flush(hold->client->transport, requests, 1, deadline);
     hf_request_free(&release);
     hf_error_set(&error);

@@ -22,6 +22,9 @@ void hf_undo_now(const hf_hold *hold, hf_request *left, int64_t deadline);
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() must
  * follow. */
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
+/* Undo an acquire for which there is no memory now a little later, or in the close; of a hold whose
+ * handle is closed, only bury the id. */
+void hf_undo_later_locked(hf_hold *hold);
 /* Bury the id: the server carries out no copy of its request that is under way; ends: it also ends
  * a hold that a copy has begun. False: no memory. */
 bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, bool ends);
@@ -30,11 +33,13 @@ bool hf_undo_bury_locked(hf_client *client, hf_names *names, const hf_ask *ask, 
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id);
 /* Release a grant that arrived for an id that no longer waits, if the id was given up so. */
 void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence);
+/* Make a task for hf_undo_insist_locked(), for when there is no memory. NULL: there is none now. */
+hf_task *hf_undo_spare(const hf_hold *hold);
 /* Send that release of the hold, which reports the end of a call, until the server has answered and
  * not refused it, for as long as the client is open. Takes the request over, or leaves it empty;
- * without memory or a thread the hold is only undone. False: the client is closed, and
- * hf_undo_now() must follow. */
-bool hf_undo_insist_locked(hf_hold *hold, hf_request *request);
+ * without memory or a thread it takes *spare over, and if that is NULL the hold is only undone.
+ * False: the client is closed, and hf_undo_now() must follow. */
+bool hf_undo_insist_locked(hf_hold *hold, hf_request *request, hf_task **spare);
 /* Hand on a lock that was left free with more waiters to skip in its queue. */
 void hf_kick_locked(hf_client *client, hf_names *names);
 /* Give another library's lock that has no TTL the TTL that the waiter's lock asks for. */

@@ -185,7 +185,8 @@ struct hf_ballot *hf_votes_new(hf_op *op) {
 
 /* Give back a vote that does not confirm. A vote on which a hold stands stays: its loss is
  * reported. */
-static void drop_unconfirmed(const struct hf_ballot *ballot, size_t at, hf_vote *of) {
+static void drop_unconfirmed(struct hf_ballot *ballot, size_t at, hf_vote *of, hf_status status) {
+    ballot->lacks = ballot->lacks || status == HF_ENOMEM;
     if (of->hold == NULL || ballot->op == NULL)
         return;
     hf_vote_give_back(ballot->client, at, of->hold);
@@ -199,7 +200,7 @@ static void confirmed(hf_call *call, const hf_completion *completion) {
     if (completion->status == HF_OK)
         of->confirmed = call->fence;
     else
-        drop_unconfirmed(ballot, call->at, of);
+        drop_unconfirmed(ballot, call->at, of, completion->status);
     if (ballot->op != NULL)
         ballot->client->quorum->ways->changed(ballot);
 }
@@ -207,15 +208,17 @@ static void confirmed(hf_call *call, const hf_completion *completion) {
 void hf_vote_confirm(struct hf_ballot *ballot, size_t at) {
     hf_vote *of = &ballot->votes[at];
     hf_call *call = hf_call_new(ballot->client, HF_CALL_TELL, at, confirmed, ballot);
+    hf_status status = HF_ENOMEM;
     if (call != NULL) {
         call->fence = ballot->fence;
-        if (hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call)) == HF_OK) {
+        status = hf_hold_confirm_start(of->hold, ballot->fence, hf_call_number(call));
+        if (status == HF_OK) {
             of->asking = call;
             return;
         }
         hf_call_drop(call);
     }
-    drop_unconfirmed(ballot, at, of);
+    drop_unconfirmed(ballot, at, of, status);
 }
 
 /* ---------------------------------------------------------------- Asking */

@@ -675,6 +675,8 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
             hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence,
                                op->hold->out > 0);
             hf_list_add_last(tasks, &task->item);
+        } else if (op->started && op->hold->out > 0) {
+            hf_undo_later_locked(op->hold); /* it is released with the holds */
         }
         if (op->started)
             hf_op_finish_locked(op, HF_ECANCELED);

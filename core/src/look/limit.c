@@ -46,10 +46,11 @@ hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t 
     hf_request_limit(&request, lock->names, id, permits, per_ms);
     request.replicas = lock->terms.replicas;
     request.replica_ms = lock->terms.replica_ms;
+    int64_t deadline = hf_client_patience(lock->client);
     status = hf_client_call(lock->client, &request, &answer);
     if (status == HF_EUNKNOWN) /* a later call must be the last, whenever a copy of this one
                                 * arrives */
-        hf_node_bury(lock->client, lock->names, id);
+        hf_node_bury(lock->client, lock->names, id, deadline);
     if (status != HF_OK)
         return status;
     bool known = hf_reply_limit(answer.reply, &was[0], &was[1]);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lock/undo.h"
+#include "net/flush.h"
 #include "net/pool.h"
 
 hf_status hf_node_ask(hf_client *client, int node, char *shown, const hf_words *words,
@@ -49,10 +50,20 @@ hf_status hf_node_new_id(hf_client *client, char *id) {
     return hf_client_new_id_locked(client, id);
 }
 
-void hf_node_bury(hf_client *client, hf_names *names, const char *id) {
+void hf_node_bury(hf_client *client, hf_names *names, const char *id, int64_t deadline) {
     hf_ask ask = {.id = id};
-    HF_HOLDING_CLIENT(client);
-    hf_undo_bury_locked(client, names, &ask, false);
+    hf_request request, *requests[] = {&request};
+    HF_NOT_CANCELLED;
+    hf_client_lock(client);
+    bool buried = hf_undo_bury_locked(client, names, &ask, false);
+    hf_client_unlock(client);
+    if (buried)
+        return;
+    hf_error error = *hf_error_last();
+    hf_request_cancel(&request, names, &ask, true);
+    hf_flush(client->transport, requests, 1, deadline);
+    hf_request_free(&request);
+    hf_error_set(&error);
 }
 
 void hf_node_kick(hf_client *client, hf_names *names) {

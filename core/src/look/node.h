@@ -30,8 +30,10 @@ hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_
 
 /* Make a new id, for a request or a hold. */
 hf_status hf_node_new_id(hf_client *client, char *id);
-/* Bury the request with that id: no copy of it is carried out from then on. */
-void hf_node_bury(hf_client *client, hf_names *names, const char *id);
+/* Bury the request with that id: no copy of it is carried out from then on. If the client's thread
+ * cannot do it, because it is closed or for want of memory, this thread does, until the
+ * deadline. */
+void hf_node_bury(hf_client *client, hf_names *names, const char *id, int64_t deadline);
 /* Have a lock handed on that was left free with more waiters to skip in its queue. */
 void hf_node_kick(hf_client *client, hf_names *names);
 

@@ -126,9 +126,10 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
     if (status != HF_OK)
         return status;
     hf_request_settle(&request, lock->names, &said);
+    int64_t deadline = hf_client_patience(lock->client);
     status = hf_client_call(lock->client, &request, &answer);
     if (status == HF_EUNKNOWN || (status == HF_OK && answer.doubtful))
-        hf_node_bury(lock->client, lock->names, id);
+        hf_node_bury(lock->client, lock->names, id, deadline);
     if (status != HF_OK)
         return status;
     hf_settle_outcome outcome = hf_reply_settle(answer.reply);

@@ -287,6 +287,8 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
         if (channel->names->slot == slot && !channel->subscribed)
             ask_again(links, channel);
     }
+    /* The map may have been right, and the channel made when there was no memory for its link. */
+    hf_link_move_channels(links, link);
 }
 
 static void hear_error(hf_links *links, hf_link *link, const char *text) {
@@ -434,8 +436,9 @@ static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
     } else if (link->subscription_dial == NULL && now >= link->listens.at) {
         link->listens.began = now;
         link->subscription_dial = hf_dial_start(links->transport, link->node);
-        if (link->subscription_dial == NULL)
-            hf_link_deaf(links, link);
+        if (link->subscription_dial == NULL) /* without a thread, which shows nothing about the
+                                              * server */
+            hf_try_later(&link->listens, now);
     }
     return link->subscription_dial != NULL && take_subscription(links, link, now);
 }

@@ -20,6 +20,8 @@
 /* A longer output goes in parts, because one send(2) may wait for the socket's timeout more than
  * once; and no larger buffer is kept between two requests. */
 #define OUTPUT_PART 16384
+/* The most bytes that precede a request's keys, with PING and ASKING, without the script's text. */
+#define HEAD_MAX 144
 #define RECEIVED_PART 16384
 
 static void set_error(hf_connection *connection, int type, const char *text) {
@@ -239,13 +241,17 @@ bool hf_texts_miss(hf_texts *texts, const hf_script *script) {
 bool hf_connection_append(hf_connection *connection, const hf_request *request, int how) {
     static const char ask[] = "*1\r\n$6\r\nASKING\r\n", ping[] = "*1\r\n$4\r\nPING\r\n";
     hf_bytes *output = &connection->output;
+    bool whole = (how & HF_WHOLE) != 0;
+    size_t text = whole && request->script != NULL ? request->script->length : 0;
+    if (!hf_bytes_reserve(output, HEAD_MAX + text + request->encoded.length))
+        return false; /* the requests before this one are still whole */
     if ((how & HF_NUDGES) != 0)
         hf_bytes_add(output, ping, sizeof ping - 1);
     if ((how & HF_ASKING) != 0)
         hf_bytes_add(output, ask, sizeof ask - 1);
     if (request->fetches) /* otherwise another thread may read it */
         connection->fetches = true;
-    hf_request_head(request, (how & HF_WHOLE) != 0, output);
+    hf_request_head(request, whole, output);
     hf_bytes_add(output, request->encoded.data, request->encoded.length);
     return !output->failed && !request->encoded.failed;
 }

@@ -88,13 +88,14 @@ bool hf_connection_stale(const hf_connection *connection);
  * answer. */
 bool hf_connection_unasked(const hf_connection *connection);
 
-/* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
- * NULL if each ends with a NUL. False: no memory, and the connection must be closed. */
+/* Queue a command of some words for the next exchange. lengths: of the words, or NULL if each ends
+ * with a NUL. False: no memory, and the connection must be closed. */
 bool hf_connection_append_words(hf_connection *connection, int count, const char *const *words,
                                 const size_t *lengths);
 /* How to send a request. HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES:
  * after a PING. */
 enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };
+/* Queue the request. False: no memory, and what was queued before stays. */
 bool hf_connection_append(hf_connection *connection, const hf_request *request, int how);
 /* The scripts whose text is in a write: later requests in it find them loaded. */
 typedef struct hf_texts {

@@ -424,17 +424,17 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
 }
 
 /* Start the thread that looks, if a look is due, or that watches; unless *runs shows that it runs.
- * With sentinels no look is planned. */
-static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
+ * With sentinels no look is planned. False: the thread cannot be started. */
+static bool start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
     pthread_mutex_lock(&discovery->mutex);
     bool starts = !*runs && !discovery->shut && hf_now() >= discovery->look_at;
     *runs = *runs || starts;
     pthread_mutex_unlock(&discovery->mutex);
     if (!starts || hf_discovery_detach(discovery, run, discovery))
-        return;
-    pthread_mutex_lock(&discovery->mutex);
+        return true;
+    HF_HOLDING(&discovery->mutex);
     *runs = false;
-    pthread_mutex_unlock(&discovery->mutex);
+    return false;
 }
 
 /* -------------------------------------------------------------- Watching */
@@ -527,11 +527,18 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
     }
     note_whether_reached(discovery, status == HF_OK);
     /* The watch runs from the first connection to the last: a client that asks only now and then
-     * must not ask the old master either. If the thread cannot be started, the next connection
-     * tries again. */
+     * must not ask the old master either. If the thread cannot be started, the next connection and
+     * the client's thread try again. */
     if (status == HF_OK)
         start(discovery, &discovery->watching, run_watch);
     return status;
+}
+
+bool hf_discovery_watch(hf_discovery *discovery) {
+    int64_t opened, again;
+    hf_discovery_connections(discovery, &opened, &again);
+    return discovery->address.kind != HF_SENTINEL || opened == 0 ||
+           start(discovery, &discovery->watching, run_watch);
 }
 
 void hf_discovery_broke(hf_discovery *discovery) {

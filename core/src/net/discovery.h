@@ -62,6 +62,9 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 /* Run the function on a detached thread, with a reference that it drops at its end. Not in a
  * forked child. */
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
+/* Start the thread that follows the master behind sentinels, if it could not be started at the
+ * first connection. False: it cannot be started now, either. */
+bool hf_discovery_watch(hf_discovery *discovery);
 /* Have a thread ask the nodes of a cluster for their slots. */
 void hf_discovery_look(hf_discovery *discovery);
 /* Ask the nodes on this thread, and wait for the answer. */

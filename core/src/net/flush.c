@@ -96,13 +96,18 @@ void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count
     for (size_t i = 0; i < count; i++)
         if (all[i] == NEW)
             flush_together(transport, requests, i, count, all, deadline);
-    for (size_t i = 0; i < TRIES * count && hf_now() < deadline; i++) {
+    size_t most = TRIES * count;
+    for (size_t i = 0; i < most && hf_now() < deadline; i++) {
         hf_answer answer;
         if (all[i % count] == DONE)
             continue;
         hf_status status = hf_transport_call(transport, requests[i % count], deadline, &answer);
-        if (status != HF_ECONNECT && status != HF_EUNKNOWN)
+        if (status == HF_ENOMEM) {
+            hf_transport_pause(HF_NO_MEMORY_MS);
+            most += count; /* this was no try */
+        } else if (status != HF_ECONNECT && status != HF_EUNKNOWN) {
             all[i % count] = DONE;
+        }
         freeReplyObject(answer.reply);
     }
 }

@@ -17,8 +17,10 @@ hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const
                       size_t count, bool whole, int64_t deadline, redisReply **replies);
 
 /* Send the requests, at most HF_FLUSH_MAX, to each node in one write; best effort. A request
- * without a valid answer is sent again alone, at most twice. */
+ * without a valid answer is sent again alone, at most twice; without memory to send it, every
+ * HF_NO_MEMORY_MS. */
 #define HF_FLUSH_MAX 50
+#define HF_NO_MEMORY_MS 10
 void hf_flush(hf_transport *transport, hf_request *const *requests, size_t count, int64_t deadline);
 /* Return the deadline of a flush that others follow: in a cluster half of the time is left for
  * them, because a node that hangs takes all the time that it is given. */

@@ -13,6 +13,8 @@
 /* The most requests without an answer. With more of them, the last answer would take longer than
  * one answer may, and the connection would be given up and all requests sent again. */
 #define UNANSWERED_MAX 256
+/* How soon a task without room for its copy is tried again. */
+#define NO_ROOM_MS 100
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -358,9 +360,8 @@ static bool may_send(const hf_link *link) {
     return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX && !link->yields;
 }
 
-/* Send the tasks that may be sent. False: no memory for a whole request, and the connection must be
- * closed. */
-static bool send_waiting(hf_link *link, int64_t now) {
+/* Send the tasks that may be sent. A task without room for its copy waits, and stops no other. */
+static void send_waiting(hf_link *link, int64_t now) {
     hf_texts texts = {.count = 0};
     while (may_send(link)) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
@@ -377,14 +378,15 @@ static bool send_waiting(hf_link *link, int64_t now) {
         if (!hf_connection_append(link->commands, &task->request,
                                   (task->course.whole ? HF_WHOLE : 0) |
                                       (task->course.asking ? HF_ASKING : 0))) {
-            hf_list_add_first(&link->waiting, &task->item);
-            return false;
+            tell_tried(task, hf_fail(HF_ENOMEM, "no memory"));
+            task->retry_at = hf_after(now, NO_ROOM_MS);
+            hf_list_add_last(&task->links->delayed, &task->item);
+            continue;
         }
         task->sent_at = now;
         hf_list_add_last(&link->sent, &task->item);
         link->silent_at = hf_earlier(link->silent_at, answer_by(task));
     }
-    return true;
 }
 
 /* Take an error. False: the connection is useless now. */
@@ -441,6 +443,17 @@ static void tell_waiting(hf_links *links, hf_link *link) {
     }
 }
 
+/* Follow a dial of which no connection came, for the reason in this thread's message. `open`:
+ * another connection will be free. */
+static void dial_failed(hf_links *links, hf_link *link, hf_status status, bool open, int64_t now) {
+    if (!open) {
+        hf_link_failed(link, status);
+        tell_waiting(links, link);
+    }
+    hf_link_sort_again(link);
+    try_later(links, link, now);
+}
+
 /* Check the dial. A dial that fails closes nothing: the idle connections were returned after it
  * began, by calls that got answers. */
 static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
@@ -454,12 +467,7 @@ static void take_dialled(hf_links *links, hf_link *link, int64_t now) {
         link->failure = HF_OK;
         link->listens.at = 0; /* the server is there, for channels too */
     } else {
-        if (!open) {
-            hf_link_failed(link, status);
-            tell_waiting(links, link);
-        }
-        hf_link_sort_again(link);
-        try_later(links, link, now);
+        dial_failed(links, link, status, open, now);
     }
     if (link->commands == NULL)
         link->commands = connection;
@@ -491,8 +499,9 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     link->tries.began = now;
     if (link->dial != NULL)
         return;
-    hf_pool_opened(pool, link->node, NULL, hf_fail(HF_ENOMEM, "no memory or no thread"));
-    try_later(links, link, now);
+    /* Calls that wait for a connection open one themselves, without a thread. */
+    bool open = hf_pool_opened(pool, link->node, NULL, HF_OK);
+    dial_failed(links, link, hf_fail(HF_ENOMEM, "no memory or no thread"), open, now);
 }
 
 /* Borrow a connection, if there are tasks to send. False: there is no connection yet. */
@@ -556,9 +565,11 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     now = hf_now(); /* the time of the answers begins now, though this thread was late */
-    do
-        good = good && send_waiting(link, now) && exchange(links, link, now);
-    while (good && may_send(link));
+    do {
+        if (good)
+            send_waiting(link, now);
+        good = good && exchange(links, link, now);
+    } while (good && may_send(link));
     if (!good)
         fail_connection(links, link, now);
     else if (link->sent.first == NULL)

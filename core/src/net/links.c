@@ -4,6 +4,9 @@
 
 #include "net/pool.h"
 
+/* How soon another try follows to start the thread that watches the sentinels. */
+#define WATCH_MS 1000
+
 #define LINK_OF(at) HF_OF(hf_link, item, at)
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -98,6 +101,8 @@ void hf_links_drive(hf_links *links, int64_t now) {
 
 int64_t hf_links_due(const hf_links *links) {
     int64_t due = hf_pool_tidy(links->transport->pool, hf_now());
+    if (!hf_discovery_watch(links->discovery))
+        due = hf_earlier(due, hf_after(hf_now(), WATCH_MS));
     HF_EACH(at, &links->delayed)
     due = hf_earlier(due, TASK_OF(at)->retry_at);
     HF_EACH(at, &links->all) {

@@ -407,6 +407,7 @@ void hf_request_selftest(hf_request *request, const hf_names *names, const char 
 
 void hf_request_permissions(hf_request *request, const hf_request *refused) {
     begin_request(request, &hf_script_permissions);
+    request->encoded.failed = refused->encoded.failed;
     hf_bytes_add(&request->encoded, refused->encoded.data, refused->keys_end);
     request->keys = 1;
     request->arguments = refused->keys - 1;

@@ -507,6 +507,57 @@ static void test_a_close_does_not_take_the_memory_to_hand_a_hold_over(void **sta
     hf_client_close(other);
 }
 
+static void have_memory(void *process) { sim_may_lack_memory(process, false); }
+
+/* Close the client, which has no memory for the first 10 ms. */
+static void close_without_memory(hf_client *client) {
+    sim_set.no_memory = 1;
+    sim_may_lack_memory(sim_self(), true);
+    sim_at(sim_now() + 10 * SIM_MS, have_memory, sim_self());
+    hf_client_close(client);
+    sim_may_lack_memory(sim_self(), false);
+    sim_set.no_memory = 0;
+}
+
+/* H264: the request that releases a lock of a long name needs an allocation. */
+static void test_a_close_without_memory_releases_its_holds_all_the_same(void **state) {
+    static const char name[] = "a-name-of-sixty-bytes-whose-release-does-not-fit-in-a-buffer";
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    hf_lock *lock = lease_lock(client, name, HF_NEVER, HF_OFF),
+            *brief = lease_lock(client, "b", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(lock), *another = held(brief);
+    close_without_memory(client);
+    assert_int_equal(NUMBER("EXISTS %s", name), 0);
+    assert_int_equal(NUMBER("EXISTS b"), 0);
+    hf_hold_close(hold);
+    hf_hold_close(another);
+    hf_lock_close(lock);
+    hf_lock_close(brief);
+}
+
+static void open_way(void *unused) {
+    (void)unused;
+    sim_way(SERVER, HERE, true);
+}
+
+/* H264: the server has carried out an acquire that was started, and its answer is under way. */
+static void test_a_close_without_memory_undoes_what_is_started(void **state) {
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    give_back(next_of(client).hold, HF_OK); /* the server knows the script */
+    sim_way(SERVER, HERE, false);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 2), HF_OK);
+    sleep_ms(100);
+    sim_at(sim_now() + 50 * SIM_MS, open_way, NULL);
+    close_without_memory(client);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
@@ -525,6 +576,8 @@ int main(int count, char **words) {
         TEST(test_a_close_asks_again_for_a_keep_that_was_refused),
         TEST(test_a_close_asks_again_for_a_keep_that_is_in_doubt),
         TEST(test_a_close_does_not_take_the_memory_to_hand_a_hold_over),
+        TEST(test_a_close_without_memory_releases_its_holds_all_the_same),
+        TEST(test_a_close_without_memory_undoes_what_is_started),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -359,6 +359,27 @@ static void test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acq
     hf_lock_close(theirs);
 }
 
+/* H268: there is no memory to bury the copy just then. */
+static void test_what_no_handle_releases_is_buried_when_there_is_memory(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_with_a_late_copy(&theirs, lock);
+    assert_status(hf_hold_extend(hold, 1000, HF_EXTEND_REPLACE), HF_OK);
+    sim_may_lack_memory(sim_self(), true);
+    sim_set.no_memory = 1;
+    hf_hold_close(hold);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    sleep_ms(500);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    sleep_ms(1000);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* The burial of the copy is on a connection that has died, unknown to its client when it closes. */
 static void test_a_close_sends_again_what_buries_a_copy(void **state) {
     (void)state;
@@ -849,6 +870,7 @@ int main(int count, char **words) {
         TEST(test_what_a_copy_begins_beside_what_is_kept_is_undone),
         TEST(test_what_is_kept_when_its_lease_is_over_is_undone_by_its_fence),
         TEST(test_what_no_handle_releases_is_not_begun_again_by_a_copy_of_its_acquire),
+        TEST(test_what_no_handle_releases_is_buried_when_there_is_memory),
         TEST(test_a_close_sends_again_what_buries_a_copy),
         TEST(test_a_close_buries_the_copy_of_what_is_to_be_undone),
         TEST(test_a_close_buries_the_copy_of_what_it_keeps),

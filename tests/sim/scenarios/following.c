@@ -543,6 +543,31 @@ static void test_a_limit_that_is_asked_for_again_waits_for_its_replicas(void **s
     hf_client_close(brief);
 }
 
+static void grow_no_more(void *process) { sim_may_grow(process, false); }
+static void open_way(void *host) { sim_way((int)(intptr_t)host, HERE, true); }
+
+/* H260: the client opens no second connection. A client asks the watched sentinel once a second,
+ * which the other client does here, too. */
+static void test_a_watch_that_could_not_be_started_is_started_later(void **state) {
+    int host = servers_host(master());
+    (void)state;
+    set_way(HERE, host, true);
+    sim_way(host, HERE, false);
+    sim_at(sim_now() + 200 * SIM_MS, grow_no_more, sim_self()); /* the socket is open by then */
+    sim_at(sim_now() + 300 * SIM_MS, open_way, (void *)(intptr_t)host);
+    hf_client *quiet = open_with(servers_url(SENTINELS), 9000, 2000);
+    sim_may_grow(sim_self(), true);
+    hf_lock *lock = lease_lock(quiet, "r", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    sleep_ms(3000);
+    int64_t asked = questions();
+    sleep_ms(10000);
+    assert_in_range(questions() - asked, 18, 22);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(quiet);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_hold_that_nests_in_another_clients_has_its_replicas),
@@ -565,6 +590,7 @@ int main(int count, char **words) {
         TEST(test_a_dial_to_a_predecessor_keeps_no_subscription_from_the_new_master),
         TEST(test_a_dial_to_a_predecessor_keeps_no_hold_from_the_new_master),
         TEST(test_acquires_in_line_for_slow_replicas_are_not_refused),
+        TEST(test_a_watch_that_could_not_be_started_is_started_later),
     };
     return RUN_TESTS(tests, count, words);
 }

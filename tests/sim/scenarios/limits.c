@@ -301,6 +301,35 @@ static void test_a_limit_outlives_a_restart_and_no_empty_one(void **state) {
     hf_lock_close(right);
 }
 
+static void *limit_to_five(void *lock) {
+    return (void *)(intptr_t)hf_lock_limit(lock, 5, 0, NULL, NULL);
+}
+
+/* H265: the second copy is lost after the close. */
+static void test_a_limit_whose_client_is_closed_is_not_stored_minutes_later(void **state) {
+    pthread_t thread;
+    void *status;
+    (void)state;
+    hf_client *leaving = open_with(url_of(way), 5000, 5000);
+    hf_lock *lock = pool(leaving, 0, 0);
+    store(client, 0); /* the server knows the script */
+    proxy_next(way, LATE_REQUEST, hf_script_limit.sha1);
+    atomic_store(&way->delay_ms, 300);
+    assert_int_equal(pthread_create(&thread, NULL, limit_to_five, lock), 0);
+    sleep_ms(100);
+    proxy_next(way, LOSE_REQUEST, hf_script_limit.sha1);
+    hf_client_close(leaving);
+    pthread_join(thread, &status);
+    assert_int_equal(atomic_load(&way->mishaps), 2);
+    atomic_store(&way->delay_ms, 0);
+    assert_int_equal((intptr_t)status, HF_EUNKNOWN);
+    store(other, 7);
+    proxy_deliver(way);
+    sleep_ms(100);
+    assert_int_equal(store(other, 0), 7);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_limit_below_what_is_held_ends_no_hold),
@@ -312,6 +341,7 @@ int main(int count, char **words) {
         TEST(test_a_limit_whose_answer_is_lost_is_in_force),
         TEST(test_a_copy_of_a_limit_stores_nothing_over_a_later_one),
         TEST(test_a_limit_that_was_given_up_is_not_stored_minutes_later),
+        TEST(test_a_limit_whose_client_is_closed_is_not_stored_minutes_later),
         TEST(test_a_refused_acquire_whose_answer_was_lost_leaves_nothing),
         TEST(test_of_several_none_stays_if_one_says_another_number),
         TEST(test_a_gate_lets_none_pass_by_another_rate),

@@ -525,6 +525,101 @@ static void test_a_record_of_another_type_ends_the_wait_for_an_outcome(void **st
     TELL("DEL {k}k:hf1:r");
 }
 
+/* H261: an allocation of more than 32 MiB fails, and a buffer that has room for the first result
+ * would grow beyond that for the second. */
+static void test_a_result_without_room_stops_no_other_request(void **state) {
+    static char result[15 << 20];
+    (void)state;
+    hf_client *large = open_with(tcp_url(), 2000, 60000);
+    warm_up(large);
+    hf_lock *lock = lease_lock(large, "a", 3000, HF_ON),
+            *first = lease_lock(large, "b", 60000, HF_OFF),
+            *second = lease_lock(large, "c", 60000, HF_OFF);
+    hf_hold *hold = held(lock), *one = turn_of(first), *two = turn_of(second);
+    assert_status(hf_once_mark(one, HF_NEVER, "n", 1), HF_OK);
+    assert_status(hf_once_mark(two, HF_NEVER, "n", 1), HF_OK);
+    assert_status(hf_once_finish_start(one, HF_ONCE_DONE, result, 9 << 20, 60000, 1), HF_OK);
+    assert_status(hf_once_finish_start(two, HF_ONCE_DONE, result, sizeof result, 60000, 2), HF_OK);
+    sleep_ms(5000);
+    assert_status(hf_hold_check(hold), HF_OK);
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(large).status, HF_OK);
+    give_back(hold, HF_OK);
+    hf_hold_close(one);
+    hf_hold_close(two);
+    hf_lock_close(lock);
+    hf_lock_close(first);
+    hf_lock_close(second);
+    hf_client_close(large);
+}
+
+/* H263 */
+static void test_a_result_without_memory_can_be_given_again(void **state) {
+    static const char result[4096];
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    sim_may_lack_memory(sim_self(), true);
+    sim_set.no_memory = 1;
+    hf_status status = hf_once_finish(hold, HF_ONCE_DONE, result, sizeof result, 60000);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    assert_status(status, HF_ENOMEM);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    finish(hold, "paid", HF_OK);
+    assert_told(theirs, HF_EDONE, "paid");
+}
+
+static void lack_memory(void *process) { sim_may_lack_memory(process, true); }
+
+/* H263: the server is away, and there is no memory to go on in the background. */
+static void test_a_result_is_kept_though_there_is_no_memory_to_insist(void **state) {
+    (void)state;
+    hf_client *far = open_with(tcp_url(), 500, 500);
+    hf_lock *lock = lease_lock(far, "k", 60000, HF_OFF);
+    hf_hold *hold = turn_of(lock);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    sim_server_pause(servers_at(0), true);
+    sim_set.no_memory = 1;
+    sim_at(sim_now() + 100 * SIM_MS, lack_memory, sim_self());
+    hf_status status = hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    assert_true(status == HF_ECONNECT || status == HF_EUNKNOWN);
+    servers_restart(0, true, SIM_MS); /* no copy arrives */
+    sim_server_pause(servers_at(0), false);
+    sleep_ms(10);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(far);
+    assert_told(theirs, HF_EDONE, "paid");
+}
+
+static void test_a_result_that_lacks_memory_is_refused_or_kept(void **state) {
+    static const char result[4096];
+    (void)state;
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 100; n++) {
+        alarm(200);
+        hf_client *far = open_with(tcp_url(), 500, 500);
+        hf_lock *lock = lease_lock(far, text("k%d", n), 60000, HF_OFF);
+        hf_hold *hold = turn_of(lock);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+        sim_set.no_memory = 0.2;
+        hf_status status = hf_once_finish(hold, HF_ONCE_DONE, result, sizeof result, 60000);
+        sim_set.no_memory = 0;
+        if (status == HF_ENOMEM)
+            assert_status(hf_once_finish(hold, HF_ONCE_DONE, result, sizeof result, 60000), HF_OK);
+        hf_hold_close(hold);
+        hf_client_close(far);
+        hf_lock *next = lease_lock(other, text("k%d", n), 60000, HF_OFF);
+        assert_told(next, HF_EDONE, NULL);
+        hf_lock_close(next);
+        hf_lock_close(lock);
+    }
+    sim_may_lack_memory(sim_self(), false);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_mark_outlives_its_hold_and_its_renewals),
@@ -550,6 +645,10 @@ int main(int count, char **words) {
         TEST(test_a_release_of_what_was_not_marked_says_that_it_is_lost),
         TEST(test_the_next_turn_ends_the_one_that_was_lost),
         TEST(test_a_record_of_another_type_ends_the_wait_for_an_outcome),
+        TEST(test_a_result_without_room_stops_no_other_request),
+        TEST(test_a_result_without_memory_can_be_given_again),
+        TEST(test_a_result_that_lacks_memory_is_refused_or_kept),
+        TEST(test_a_result_is_kept_though_there_is_no_memory_to_insist),
     };
     return RUN_TESTS(tests, count, words);
 }

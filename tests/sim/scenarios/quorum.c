@@ -2701,6 +2701,36 @@ static void test_what_waits_renews_and_connects_is_counted(void **state) {
     hf_lock_close(bens);
 }
 
+/* H267: the first master has a greater fence than the others, which must confirm it. */
+static void test_who_has_no_memory_to_ask_for_a_confirmation_says_so(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 1000, HF_OFF);
+    int lacking = 0, blind = 0;
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 600; n++) {
+        hf_hold *hold;
+        alarm(200);
+        servers_command(0, text("SET {k}k:hf1:f %lld", (long long)(last_fence + 3600000000)));
+        sim_set.no_memory = 0.02;
+        hf_status status = hf_lock_acquire(lock, 0, &hold);
+        sim_set.no_memory = 0;
+        if (status != HF_ECONNECT)
+            assert_ours(status, &lacking);
+        else /* a connection that ends for lack of memory has a reason */
+            blind += strchr(hf_error_message(), ';') == NULL;
+        if (status == HF_OK) {
+            last_fence = hf_hold_fence(hold);
+            hf_hold_close(hold);
+        }
+        sleep_ms(2000);
+    }
+    sim_may_lack_memory(sim_self(), false);
+    assert_true(lacking > 0);
+    assert_in_range(blind, 0, 1); /* an answer may be lost for lack of memory, too */
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -2809,6 +2839,7 @@ int main(int count, char **words) {
         TEST(test_a_try_takes_the_time_to_connect_once),
         TEST(test_a_round_that_is_under_way_when_the_time_is_up_is_the_last),
         TEST(test_a_hold_that_is_not_renewed_ends_with_its_lease),
+        TEST(test_who_has_no_memory_to_ask_for_a_confirmation_says_so),
     };
     return RUN_TESTS(tests, count, words);
 }

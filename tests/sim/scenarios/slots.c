@@ -448,6 +448,44 @@ static void test_a_lazy_client_pings_all_nodes(void **state) {
     }
 }
 
+static int64_t subscriptions(void) {
+    int64_t sum = 0;
+    for (int i = 0; i < servers_count(); i++)
+        sum += sim_redis_calls(servers_redis(i), "ssubscribe");
+    return sum;
+}
+
+/* H266: each client is new, and may have no memory for its link to the node of the lock. */
+static void test_a_channel_at_the_wrong_node_is_moved(void **state) {
+    (void)state;
+    hf_lock *theirs = lease_lock(other, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(theirs);
+    sim_may_lack_memory(sim_self(), true);
+    for (int n = 0; n < 100; n++) {
+        alarm(200);
+        hf_client *cat = open_with(servers_url(CLUSTER), 2000, 2000);
+        hf_lock *lock = lease_lock(cat, "k", 60000, HF_OFF),
+                *beside = lease_lock(cat, "{k}b", 60000, HF_OFF);
+        give_back(held(beside), HF_OK); /* there is a connection */
+        int64_t before = subscriptions();
+        waiter *w = waiter_start(lock, 2000);
+        sim_set.no_memory = 0.2;
+        sleep_ms(10);
+        sim_set.no_memory = 0;
+        while (!atomic_load(&w->done))
+            sleep_ms(100);
+        if (w->status == HF_ETIMEOUT)
+            assert_true(subscriptions() > before);
+        waiter_join(w, w->status);
+        hf_lock_close(lock);
+        hf_lock_close(beside);
+        hf_client_close(cat);
+    }
+    sim_may_lack_memory(sim_self(), false);
+    give_back(hold, HF_OK);
+    hf_lock_close(theirs);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
@@ -466,6 +504,7 @@ int main(int count, char **words) {
         TEST(test_a_ping_counts_the_nodes_that_answer),
         TEST(test_a_ping_follows_the_slots_of_a_node_that_died),
         TEST(test_a_lazy_client_pings_all_nodes),
+        TEST(test_a_channel_at_the_wrong_node_is_moved),
     };
     return RUN_TESTS(tests, count, words);
 }

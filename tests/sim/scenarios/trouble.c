@@ -90,6 +90,18 @@ static void test_a_server_that_is_silent(void **state) {
     assert_quiet(2 * LEASE);
 }
 
+/* H262: the connection breaks, and the process has no thread to open another. */
+static void test_a_process_without_a_thread_to_connect(void **state) {
+    (void)state;
+    sim_may_grow(sim_self(), false);
+    sim_cut(HERE, SERVER, 1);
+    assert_begins(HF_ENOMEM, HOLDS);
+    assert_quiet(1000);
+    sim_may_grow(sim_self(), true);
+    assert_ends();
+    assert_quiet(2 * LEASE);
+}
+
 /* All holds are lost: the next trouble is reported again. */
 static void test_what_is_lost_is_at_risk_no_more(void **state) {
     (void)state;
@@ -197,6 +209,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_server_that_is_gone_for_a_while),
         TEST(test_a_server_that_is_silent),
+        TEST(test_a_process_without_a_thread_to_connect),
         TEST(test_what_is_lost_is_at_risk_no_more),
         TEST(test_what_is_released_is_at_risk_no_more),
         TEST(test_a_renewal_that_is_refused),

@@ -90,6 +90,24 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
     give_back(done.hold, HF_OK);
 }
 
+/* H262: the second op waits behind the first, and has not asked yet. */
+static void test_what_waits_outlasts_a_subscription_without_a_thread(void **state) {
+    (void)state;
+    sim_may_grow(sim_self(), false);
+    for (int i = 1; i <= 2; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, i), HF_OK);
+    hf_completion done = completion_within(client, 4000);
+    sim_may_grow(sim_self(), true);
+    if (done.kind != HF_KIND_NONE)
+        fail_msg("a wait without a limit ended: %s", done.error.message);
+    give_back(hold, HF_OK);
+    for (int i = 1; i <= 2; i++) {
+        done = next_of(client);
+        assert_status(done.status, HF_OK);
+        give_back(done.hold, HF_OK);
+    }
+}
+
 /* ------------------------------------------------- Without a subscription */
 
 /* H195: the server answers the first request, and is gone before the acquire has a place. */
@@ -918,11 +936,29 @@ static void test_a_pull_ends_a_wait_at_once(void **state) {
     assert_stays_free("k", 3000);
 }
 
+/* H267: the time of a wait that has not asked yet is up. */
+static void test_no_memory_to_ask_once_is_not_told_as_an_outage(void **state) {
+    (void)state;
+    end_subscription();
+    for (int i = 1; i <= 2; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 500, NULL, i), HF_OK);
+    sleep_ms(400);
+    sim_set.no_memory = 1;
+    sim_may_lack_memory(sim_self(), true);
+    sleep_ms(300);
+    sim_may_lack_memory(sim_self(), false);
+    sim_set.no_memory = 0;
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(client).status, HF_ENOMEM);
+    give_back(hold, HF_OK);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
         TEST(test_a_thread_asks_while_its_subscription_cannot_be_made_again),
         TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_what_waits_outlasts_a_subscription_without_a_thread),
         TEST(test_an_outage_before_a_place_is_not_told_as_held),
         TEST(test_an_outage_before_what_was_started_has_a_place_is_not_told_as_held),
         TEST(test_a_wait_without_a_limit_outlasts_a_subscription_that_fails),
@@ -958,6 +994,7 @@ int main(int count, char **words) {
         TEST(test_a_waiting_thread_that_stands_still_costs_others_no_place),
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
+        TEST(test_no_memory_to_ask_once_is_not_told_as_an_outage),
     };
     return RUN_TESTS(tests, count, words);
 }
