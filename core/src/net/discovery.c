@@ -536,9 +536,10 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
 
 bool hf_discovery_watch(hf_discovery *discovery) {
     int64_t opened, again;
+    if (discovery->address.kind != HF_SENTINEL)
+        return true;
     hf_discovery_connections(discovery, &opened, &again);
-    return discovery->address.kind != HF_SENTINEL || opened == 0 ||
-           start(discovery, &discovery->watching, run_watch);
+    return opened == 0 || start(discovery, &discovery->watching, run_watch);
 }
 
 void hf_discovery_broke(hf_discovery *discovery) {
