@@ -435,6 +435,14 @@ static void test_who_may_not_wait_holds_nothing_and_is_told(void **state) {
     assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EREPLICAS);
     assert_message("is stored");
     assert_message("'wait'");
+    hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
+    tell(ports[0], "ACL SETUSER ann +wait");
+    assert_status(hf_once_begin(lock, 0, &most, NULL, 0, &hold), HF_OK);
+    tell(ports[0], "ACL SETUSER ann -wait");
+    assert_status(hf_once_mark(hold, HF_NEVER, NULL, 0), HF_ESERVER);
+    assert_message("'wait'");
+    assert_int_equal(exists(ports[0]), 0);
+    hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(client);
 }

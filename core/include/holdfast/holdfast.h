@@ -632,8 +632,9 @@ typedef struct hf_lock_options {
     /**
      * The number of replicas that must confirm an acquire before it returns (WAIT). If fewer
      * confirm it within replica_timeout_ms, the lock is released again and the call returns
-     * HF_EREPLICAS. A failover then loses fewer locks, but can still lose one: only the fence
-     * protects from that. Default: the number in the client's URL, or 0.
+     * HF_EREPLICAS; or HF_EUNKNOWN, if the server does not answer meanwhile. A failover then loses
+     * fewer locks, but can still lose one: only the fence protects from that. Default: the number
+     * in the client's URL, or 0.
      */
     int32_t replicas;
     /**

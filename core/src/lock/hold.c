@@ -60,7 +60,7 @@ typedef struct operation {
     verdict (*answered)(struct operation *mine, hf_status status, const redisReply *reply,
                         int64_t sent_at);
     /* Called at the end of a started operation, in place of a completion; or NULL. */
-    void (*over)(void *context);
+    void (*over)(void *context, bool gone);
     void *context;
     hf_news *news; /* of a started operation */
 
@@ -138,10 +138,15 @@ static hf_status perform_here(operation *mine) {
     return status;
 }
 
+/* Return whether a release with that status has left nothing on the server. */
+static bool is_gone(hf_status status) {
+    return status == HF_OK || status == HF_ELOST || status == HF_ENOTHELD;
+}
+
 /* Report the end of a started operation. */
 static void tell_locked(operation *mine) {
     if (mine->over != NULL) {
-        mine->over(mine->context);
+        mine->over(mine->context, is_gone(mine->status));
         return;
     }
     hf_ended_locked(mine->hold->client, &mine->news, mine->status, NULL);
@@ -407,21 +412,24 @@ void hf_hold_give_up_locked(hf_hold *hold) {
         hf_undo_locked(hold);
 }
 
-void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+bool hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+    bool gone = false;
     if (hf_client_inherited(hold->client)) /* a handler has forked since its acquire */
-        return;
+        return false;
     hf_error error = *hf_error_last();
     if (answers) {
         operation mine = {RELEASE_OF(hold), .unknown = true, .deadline = deadline};
-        perform_here(&mine);
+        gone = is_gone(perform_here(&mine));
     } else {
         HF_HOLDING_CLIENT(hold->client);
         hf_hold_give_up_locked(hold);
     }
     hf_error_set(&error);
+    return gone;
 }
 
-bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context) {
+bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context, bool gone),
+                                  void *context) {
     operation mine = {RELEASE_OF(hold), .unknown = true, .over = over, .context = context};
     return start_locked(&mine, 0) == HF_OK;
 }

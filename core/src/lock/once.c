@@ -91,6 +91,8 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, hf_standing *min
         return hf_hold_explain_lost(hold, "the server no longer knows it");
     if (mine->state != HF_STANDS_HELD)
         return hf_unexpected("begin");
+    if (answer->counted != HF_OK)
+        return answer->counted;
     if (hold->terms.replicas > 0 && answer->replicas < hold->terms.replicas)
         return explain_unreplicated(hold, answer->replicas);
     HF_HOLDING_CLIENT(hold->client);
