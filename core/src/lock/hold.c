@@ -660,7 +660,7 @@ static hf_status renew(hf_hold *hold, hf_round_kind round, int64_t number) {
     return perform_held(&mine, number);
 }
 
-hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
     bool replace = (flags & HF_EXTEND_REPLACE) != 0;
     operation mine = {.hold = hold,
                       .round = replace ? HF_ROUND_REPLACE : HF_ROUND_EXTEND,
@@ -670,16 +670,27 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flag
     return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
+/* Return the number of an operation as a caller gave it: HF_ON_THIS_THREAD is no caller's. */
+static int64_t given(int64_t op) { return hf_later(op, 0); }
+
 hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_ROUND_RENEW, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_RENEW, op); }
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
+    return renew(hold, HF_ROUND_RENEW, given(op));
+}
 
 hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_ROUND_LOOK, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_LOOK, op); }
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
+    return renew(hold, HF_ROUND_LOOK, given(op));
+}
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    return hf_hold_extend_start(hold, duration_ms, flags, HF_ON_THIS_THREAD);
+    return extend(hold, duration_ms, flags, HF_ON_THIS_THREAD);
+}
+
+hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+    return extend(hold, duration_ms, flags, given(op));
 }
 
 /* -------------------------------------------------------- Several masters */
@@ -851,11 +862,11 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool relea
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
-    return keep(hold, duration_ms, op, false);
+    return keep(hold, duration_ms, given(op), false);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
-    return hf_hold_keep_start(hold, duration_ms, HF_ON_THIS_THREAD);
+    return keep(hold, duration_ms, HF_ON_THIS_THREAD, false);
 }
 
 void hf_hold_take_up(hf_hold *hold) {
@@ -892,7 +903,7 @@ static int64_t least_left_ms(const hf_hold *hold) {
     return hf_hold_state_now(hold, now) == HF_STATE_HELD ? left_ms : 0;
 }
 
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+static hf_status release(hf_hold *hold, int64_t op) {
     int tries = op == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
     for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
         hf_status status = keep(hold, left_ms, op, true);
@@ -904,7 +915,9 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     return hf_hold_leave(hold, NULL, op, 0);
 }
 
-hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF_ON_THIS_THREAD); }
+hf_status hf_hold_release(hf_hold *hold) { return release(hold, HF_ON_THIS_THREAD); }
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, given(op)); }
 
 /* -------------------------------------------------------------- Handing over */
 

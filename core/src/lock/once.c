@@ -183,16 +183,21 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
 }
 
-hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
-                               int64_t ttl_ms, int64_t op) {
+static hf_status finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
+                        int64_t ttl_ms, int64_t op) {
     hf_leaving left;
     hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave(hold, &left, op, 0) : status;
 }
 
+hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
+                               int64_t ttl_ms, int64_t op) {
+    return finish(hold, state, result, result_len, ttl_ms, hf_later(op, 0));
+}
+
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                          int64_t ttl_ms) {
-    return hf_once_finish_start(hold, state, result, result_len, ttl_ms, HF_ON_THIS_THREAD);
+    return finish(hold, state, result, result_len, ttl_ms, HF_ON_THIS_THREAD);
 }
 
 /* ---------------------------------------------------------------- Outcomes */
