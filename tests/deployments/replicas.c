@@ -501,6 +501,12 @@ static void test_wrong_options_are_refused(void **state) {
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &brief, NULL), HF_EINVAL);
     assert_message("shorter than the lease of 100 ms");
     hf_lock_close(lock);
+    hf_hold *hold;
+    assert_status(hf_lock_open(ann, "stock", 5, NULL, 0, OPTIONS(.replicas = 1), &lock), HF_OK);
+    brief.lease_ms = 900;
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &brief, &hold), HF_OK);
+    release(hold);
+    hf_lock_close(lock);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

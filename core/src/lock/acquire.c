@@ -51,7 +51,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     hf_owner who;
     if (lock == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    int64_t replica_ms = lock->terms.replica_ms;
+    int64_t replica_ms = lock->given_replica_ms;
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
@@ -82,7 +82,8 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     }
     hold->terms.lock_serial = who.holder.lock_serial;
     hold->thread = caller->thread ? hf_thread_serial() : 0;
-    hold->terms.replica_ms = replica_ms;
+    if (chosen.lease_ms != 0)
+        hold->terms.replica_ms = replica_ms;
     hold->terms.whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
     *flags = chosen.flags;
     *hold_out = hold;

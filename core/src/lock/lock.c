@@ -165,6 +165,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     if (status != HF_OK)
         return status;
     bool gate = chosen.lease_ms == HF_STORED;
+    int64_t given_replica_ms = chosen.replica_timeout_ms;
     status = check_options(client, &chosen);
     if (status == HF_OK && client->quorum != NULL)
         status = hf_quorum_check(client, &chosen);
@@ -196,6 +197,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         .replica_ms = chosen.replica_timeout_ms,
         .counting = counting,
     };
+    lock->given_replica_ms = given_replica_ms;
     if (chosen.heal == HF_ON)
         lock->terms.heal_ms = chosen.lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : chosen.lease_ms;
     *lock_out = lock;
