@@ -474,6 +474,15 @@ static void test_the_url_has_the_number_of_locks_that_name_none(void **state) {
     assert_message("1 of the 2 replicas");
     assert_status(hf_lock_acquire(one, 0, &hold), HF_OK);
     release(hold);
+    hf_lock *plain = stock(ann, 0, 0);
+    assert_status(hf_lock_limit(plain, 5, 60000, NULL, NULL), HF_OK);
+    hf_lock *gate = open_lock(
+        picky, "stock", NULL,
+        OPTIONS(.mode = HF_SHARED, .lease_ms = HF_STORED, .renew = HF_OFF, .reentrant = HF_OFF));
+    assert_status(hf_lock_acquire(gate, 0, &hold), HF_OK); /* a pass waits for no replicas */
+    release(hold);
+    hf_lock_close(gate);
+    hf_lock_close(plain);
     hf_lock_close(all);
     hf_lock_close(one);
     hf_client_close(picky);

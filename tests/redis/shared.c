@@ -782,6 +782,13 @@ static void test_a_gate_without_numbers_follows_the_stored_rate(void **state) {
         assert_status(hf_lock_open(ann, "k", 1, NULL, 0, wrongs[i], &wrong), HF_EINVAL);
         assert_non_null(strstr(hf_error_message(), "HF_STORED"));
     }
+    hf_hold *none;
+    hf_acquire_options renewed = {.size = sizeof renewed, .renew = HF_ON}, brief = renewed;
+    brief = (hf_acquire_options){.size = sizeof brief, .lease_ms = 5000};
+    assert_status(hf_lock_acquire_as(gate, NULL, 0, 0, &renewed, &none), HF_EINVAL);
+    assert_status(hf_lock_acquire_as(gate, NULL, 0, 0, &brief, &none), HF_EINVAL);
+    assert_status(hf_lock_adopt(gate, "token", 5, &none), HF_EINVAL);
+    assert_non_null(strstr(hf_error_message(), "a pass of a gate"));
     hf_lock_close(gate);
     hf_lock_close(heavy);
 }

@@ -610,7 +610,9 @@ typedef struct hf_lock_options {
      *
      * HF_STORED: each hold is a pass of a gate, and follows the rate that is stored with the name:
      * its time is the lease, and its passes are the permits. Without a stored rate an acquire
-     * returns HF_ELIMIT. Takes HF_SHARED, no permits, and HF_OFF for renew and reentrant.
+     * returns HF_ELIMIT. Takes HF_SHARED, no permits, and HF_OFF for renew and reentrant. A pass
+     * waits for no replicas, also if the client's URL has a number; it has no lease of its own in
+     * hf_acquire_options, is not renewed, and cannot be adopted.
      */
     int64_t lease_ms;
     /** Whether an owner that holds the lock may acquire it again. Default HF_ON. */

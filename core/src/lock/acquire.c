@@ -35,8 +35,9 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
-    if (options->note_len > 0)
-        status = hf_check_note(options->note, options->note_len);
+    if (lock->terms.gate && (options->lease_ms != 0 || options->renew == HF_ON))
+        return hf_fail(HF_EINVAL, "a pass of a gate has neither a lease of its own nor renewals");
+    status = hf_check_note(options->note, options->note_len);
     if (status != HF_OK)
         return status;
     if (lock->terms.replicas > 0 && options->lease_ms != 0)

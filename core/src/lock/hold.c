@@ -1030,6 +1030,8 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK && lock->client->quorum != NULL)
         status = hf_quorum_refuse("to adopt a hold");
+    if (status == HF_OK && lock->terms.gate) /* a renewal would change the length of the pass */
+        status = hf_fail(HF_EINVAL, "a pass of a gate is not handed over");
     if (status != HF_OK)
         return status;
     if (!read_token(token, token_len, &of))

@@ -104,16 +104,17 @@ static int64_t default_lease_ms(const hf_client *client) {
 
 /* Check the options, and fill in the defaults. */
 static hf_status check_options(const hf_client *client, hf_lock_options *options) {
-    if (options->lease_ms == HF_STORED && check_gate(options) != HF_OK)
+    bool gate = options->lease_ms == HF_STORED;
+    if (gate && check_gate(options) != HF_OK)
         return HF_EINVAL;
-    if (options->lease_ms == 0 || options->lease_ms == HF_STORED)
+    if (options->lease_ms == 0 || gate)
         options->lease_ms = default_lease_ms(client);
     hf_status status = check_lease(options->lease_ms, options->renew);
     if (status == HF_OK)
         status = check_max_hold(options->max_hold_ms, options->lease_ms, options->renew);
     if (status != HF_OK)
         return status;
-    if (options->replicas == 0)
+    if (options->replicas == 0 && !gate)
         options->replicas = client->replicas;
     if (options->replicas < 0 || options->replica_timeout_ms < 0 ||
         options->replica_timeout_ms > HF_LEASE_MAX)
