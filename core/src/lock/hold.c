@@ -233,6 +233,8 @@ static int end_locked(hf_hold *hold, int64_t now) {
     }
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before a renewal noticed */
         hold->cause = hf_loss_cause(hold);
+        if (hf_hold_first_to_end(hold) != hold)
+            __atomic_store_n(&hold->why, HF_WHY_JOINED + hold->cause, __ATOMIC_RELAXED);
         hf_hold_count_loss_locked(hold, now);
         hf_hold_lose_others_locked(hold, hold->cause);
     }
