@@ -293,7 +293,7 @@ static void count_release_locked(const operation *mine) {
         hf_count_finish_locked(tally, mine->how, mine->status);
     if (mine->state != HF_STATE_HELD)
         return;
-    if (mine->status == HF_OK)
+    if (mine->status == HF_OK || mine->outcome == HF_RELEASE_REFUSED)
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
         tally->stats.lost_gone++;

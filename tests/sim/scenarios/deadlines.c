@@ -120,6 +120,40 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
     close_both(way, client, other);
 }
 
+/* The nested hold has a longer max_hold than the hold around it. */
+static void test_a_hold_that_ends_with_the_hold_around_it_says_so(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *brief = open_lock(client, "k", "me", OPTIONS(.max_hold_ms = 1000)),
+            *longer = open_lock(client, "k", "me", OPTIONS(.max_hold_ms = 60000));
+    hf_hold *outer = held(brief), *inner = held(longer);
+    sleep_ms(1100);
+    assert_status(hf_hold_check(outer), HF_ELOST);
+    assert_non_null(strstr(hf_error_message(), "its max_hold of 1000 ms"));
+    assert_status(hf_hold_check(inner), HF_ELOST);
+    assert_non_null(strstr(hf_error_message(), "the max_hold of the hold around it"));
+    hf_hold_close(inner);
+    hf_hold_close(outer);
+    hf_lock_close(brief);
+    hf_lock_close(longer);
+    hf_client_close(client);
+}
+
+/* A hold without a lease is looked at, and not renewed. */
+static void test_a_look_is_not_counted_as_a_renewal(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_stats stats = {.size = sizeof stats};
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_DEFAULT);
+    hf_hold *hold = held(lock);
+    sleep_ms(60000);
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.renewed, 0);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 static void *have_the_mutex(void *of) {
     hf_client_lock(of);
     sleep_ms(700);
@@ -499,6 +533,8 @@ int main(int count, char **words) {
         TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
         TEST(test_leases_shorter_than_the_ways_cost_few_requests),
         TEST(test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss),
+        TEST(test_a_hold_that_ends_with_the_hold_around_it_says_so),
+        TEST(test_a_look_is_not_counted_as_a_renewal),
         TEST(test_a_call_that_had_to_wait_for_its_client_is_made),
         TEST(test_a_survey_tells_an_outage_as_no_finding),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
