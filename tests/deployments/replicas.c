@@ -435,6 +435,14 @@ static void test_who_may_not_wait_holds_nothing_and_is_told(void **state) {
     assert_status(hf_lock_limit(lock, 5, 0, NULL, NULL), HF_EREPLICAS);
     assert_message("is stored");
     assert_message("'wait'");
+    hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
+    tell(ports[0], "ACL SETUSER ann +wait");
+    assert_status(hf_once_begin(lock, 0, &most, NULL, 0, &hold), HF_OK);
+    tell(ports[0], "ACL SETUSER ann -wait");
+    assert_status(hf_once_mark(hold, HF_NEVER, NULL, 0), HF_ESERVER);
+    assert_message("'wait'");
+    assert_int_equal(exists(ports[0]), 0);
+    hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(client);
 }
@@ -466,6 +474,15 @@ static void test_the_url_has_the_number_of_locks_that_name_none(void **state) {
     assert_message("1 of the 2 replicas");
     assert_status(hf_lock_acquire(one, 0, &hold), HF_OK);
     release(hold);
+    hf_lock *plain = stock(ann, 0, 0);
+    assert_status(hf_lock_limit(plain, 5, 60000, NULL, NULL), HF_OK);
+    hf_lock *gate = open_lock(
+        picky, "stock", NULL,
+        OPTIONS(.mode = HF_SHARED, .lease_ms = HF_STORED, .renew = HF_OFF, .reentrant = HF_OFF));
+    assert_status(hf_lock_acquire(gate, 0, &hold), HF_OK); /* a pass waits for no replicas */
+    release(hold);
+    hf_lock_close(gate);
+    hf_lock_close(plain);
     hf_lock_close(all);
     hf_lock_close(one);
     hf_client_close(picky);
@@ -492,6 +509,12 @@ static void test_wrong_options_are_refused(void **state) {
     hf_acquire_options brief = {.size = sizeof brief, .lease_ms = 100, .renew = HF_OFF};
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &brief, NULL), HF_EINVAL);
     assert_message("shorter than the lease of 100 ms");
+    hf_lock_close(lock);
+    hf_hold *hold;
+    assert_status(hf_lock_open(ann, "stock", 5, NULL, 0, OPTIONS(.replicas = 1), &lock), HF_OK);
+    brief.lease_ms = 900;
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &brief, &hold), HF_OK);
+    release(hold);
     hf_lock_close(lock);
 }
 

@@ -1076,6 +1076,43 @@ static void test_inspect_fills_in_what_an_older_program_knows(void **state) {
     hf_lock_close(lock);
 }
 
+static void test_no_started_operation_has_a_number_below_1(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    static const int64_t wrong[] = {0, -1, INT64_MIN};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        int64_t op = wrong[i];
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, op), HF_EINVAL);
+        assert_status(hf_hold_renew_start(hold, op), HF_EINVAL);
+        assert_status(hf_hold_extend_start(hold, 1000, 0, op), HF_EINVAL);
+        assert_status(hf_hold_check_start(hold, op), HF_EINVAL);
+        assert_status(hf_hold_keep_start(hold, 1000, op), HF_EINVAL);
+        assert_status(hf_hold_keep_start(hold, 0, op), HF_EINVAL);
+        assert_status(hf_once_finish_start(hold, HF_ONCE_DONE, "r", 1, 10000, op), HF_EINVAL);
+        assert_status(hf_hold_release_start(hold, op), HF_EINVAL);
+    }
+    release(hold);
+    hf_lock_close(lock);
+}
+
+/* The close has released the hold. */
+static void test_a_completion_that_a_close_cancels_has_no_hold(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *lock = stock(client);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    assert_soon(NUMBER("EXISTS stock") == 1);
+    sleep_ms(100);
+    hf_client_close(client);
+    hf_completion done = {.size = sizeof done};
+    assert_status(hf_client_next(client, &done), HF_OK);
+    assert_status(done.status, HF_ECANCELED);
+    assert_null(done.hold);
+    assert_int_equal(done.hold_number, 0);
+    hf_lock_close(lock);
+}
+
 static void test_break_takes_the_lock_from_the_named_fence_only(void **state) {
     (void)state;
     hf_lock *mine = stock(alice), *theirs = stock(bob);
@@ -1127,6 +1164,7 @@ static void test_a_foreign_lock_excludes_us_and_is_never_changed(void **state) {
         assert_status(hf_lock_release(lock), HF_ENOTHELD);
         assert_status(hf_lock_break(lock, 0, 0), HF_ENOTHELD);
         assert_status(hf_lock_break(lock, 1, 0), HF_ENOTHELD);
+        assert_status(hf_lock_break(lock, 1, HF_BREAK_FOREIGN), HF_ENOTHELD);
         assert_string_equal(snapshot("stock"), before);
         assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
         assert_free(lock);
@@ -1469,6 +1507,11 @@ static void test_a_release_keeps_the_lock_for_as_long_as_was_asked_for(void **st
         hf_hold_close(hold);
         TELL("DEL stock");
     }
+    assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
+    assert_status(hf_hold_keep_at_least(hold, 20000), HF_OK);
+    assert_status(hf_hold_keep(hold, 0), HF_OK); /* it cancels that */
+    assert_int_equal(NUMBER("EXISTS stock"), 0);
+    hf_hold_close(hold);
     hf_lock_close(mine);
 }
 
@@ -1950,6 +1993,8 @@ int main(void) {
         TEST(test_a_note_goes_with_a_hold_that_is_handed_over),
         TEST(test_a_note_that_does_not_fit_is_refused),
         TEST(test_what_no_client_of_ours_queued_is_no_waiter),
+        TEST(test_no_started_operation_has_a_number_below_1),
+        TEST(test_a_completion_that_a_close_cancels_has_no_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -469,6 +469,9 @@ static void test_a_lazy_client_connects_at_its_first_call(void **state) {
     assert_status(hf_client_open("redis://127.0.0.1:1?lazy=perhaps", NULL, &idle), HF_EINVAL);
     lazy.lazy = 3;
     assert_status(hf_client_open("redis://127.0.0.1:1", &lazy, &idle), HF_EINVAL);
+    assert_status(
+        hf_client_open("redis+quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", &lazy, &idle),
+        HF_EINVAL);
 }
 
 /* ------------------------------------------------------------ A busy server */

@@ -451,6 +451,19 @@ static void test_calls_are_counted_by_their_outcome(void **state) {
                   .finished_unknown = 1, .finished_retry = 1, .finished_unkept = 1);
 }
 
+/* It is released, though its result is refused. */
+static void test_a_release_without_its_result_is_counted(void **state) {
+    (void)state;
+    hf_hold *hold;
+    hf_lock *lock = stock();
+    assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_OK);
+    TELL("ACL SETUSER default -hset");
+    end_call(hold, HF_ONCE_DONE, HF_ESERVER);
+    TELL("ACL SETUSER default +hset");
+    hf_lock_close(lock);
+    assert_counts(ann, 1, .acquired = 1, .released = 1, .finished_unkept = 1);
+}
+
 static void test_who_would_wait_for_itself_is_counted_as_that(void **state) {
     (void)state;
     hf_lock *lock = stock();
@@ -848,6 +861,7 @@ int main(int count, char **arguments) {
         TEST(test_a_hold_that_keeps_the_lock_is_counted_as_kept),
         TEST(test_a_hold_that_is_handed_over_is_measured_on_both_sides),
         TEST(test_calls_are_counted_by_their_outcome),
+        TEST(test_a_release_without_its_result_is_counted),
         TEST(test_who_would_wait_for_itself_is_counted_as_that),
         TEST(test_a_hundred_threads_counts_add_up),
         TEST(test_a_name_is_counted_apart_only_if_asked_for),

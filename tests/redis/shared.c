@@ -367,6 +367,43 @@ static void test_from_shared_to_exclusive_is_refused(void **state) {
     hf_lock_close(reader);
 }
 
+/* The server keeps the keys of readers for longer than their last hold. */
+static void test_the_time_left_is_that_of_the_last_reader(void **state) {
+    (void)state;
+    hf_lock *one = reader_of(ann, "one", 80000), *two = reader_of(ben, "two", 80000);
+    hf_hold *first = held(one), *second = held(two);
+    assert_in_range(look(one).remaining_ms, 40000, 80000);
+    give_back(first, HF_OK);
+    give_back(second, HF_OK);
+    hf_lock_close(one);
+    hf_lock_close(two);
+    one = reader_of(ann, "one", 800);
+    two = reader_of(ben, "two", 800);
+    first = held(one);
+    second = held(two);
+    hf_lock_info info;
+    assert_soon((info = look(one)).held == 0);
+    assert_int_equal(info.remaining_ms, 0);
+    hf_hold_close(first);
+    hf_hold_close(second);
+    hf_lock_close(one);
+    hf_lock_close(two);
+}
+
+static void test_a_lock_is_shared_once_its_exclusive_hold_has_ended(void **state) {
+    (void)state;
+    hf_lock *writer = open_lock(ann, "k", "me", OPTIONS(.lease_ms = 300, .renew = HF_OFF)),
+            *reader = reader_of(ann, "me", 60000);
+    hf_hold *exclusive = held(writer), *shared = held(reader);
+    assert_false(look(reader).shared);
+    assert_soon(look(reader).count == 1);
+    assert_true(look(reader).shared);
+    give_back(shared, HF_OK);
+    hf_hold_close(exclusive);
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+}
+
 /* Both holds are left with the client, as by a language's read-write lock. */
 static void test_each_mode_releases_its_own_hold(void **state) {
     (void)state;
@@ -745,6 +782,13 @@ static void test_a_gate_without_numbers_follows_the_stored_rate(void **state) {
         assert_status(hf_lock_open(ann, "k", 1, NULL, 0, wrongs[i], &wrong), HF_EINVAL);
         assert_non_null(strstr(hf_error_message(), "HF_STORED"));
     }
+    hf_hold *none;
+    hf_acquire_options renewed = {.size = sizeof renewed, .renew = HF_ON}, brief = renewed;
+    brief = (hf_acquire_options){.size = sizeof brief, .lease_ms = 5000};
+    assert_status(hf_lock_acquire_as(gate, NULL, 0, 0, &renewed, &none), HF_EINVAL);
+    assert_status(hf_lock_acquire_as(gate, NULL, 0, 0, &brief, &none), HF_EINVAL);
+    assert_status(hf_lock_adopt(gate, "token", 5, &none), HF_EINVAL);
+    assert_non_null(strstr(hf_error_message(), "a pass of a gate"));
     hf_lock_close(gate);
     hf_lock_close(heavy);
 }
@@ -778,6 +822,8 @@ int main(void) {
         TEST(test_the_earlier_of_two_owners_of_a_client_nests),
         TEST(test_from_exclusive_to_shared_there_is_no_gap),
         TEST(test_from_shared_to_exclusive_is_refused),
+        TEST(test_the_time_left_is_that_of_the_last_reader),
+        TEST(test_a_lock_is_shared_once_its_exclusive_hold_has_ended),
         TEST(test_each_mode_releases_its_own_hold),
         TEST(test_who_holds_it_both_ways_nests_both_ways),
         TEST(test_a_shared_hold_is_handed_over),

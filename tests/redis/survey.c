@@ -49,6 +49,14 @@ static int end(void **state) {
     return 0;
 }
 
+static void test_a_server_for_few_connections_is_not_nearly_full(void **state) {
+    (void)state;
+    TELL("CONFIG SET maxclients 50");
+    survey(client, NULL);
+    assert_found("connections", HF_FINDING_GOOD, "of 50 are open");
+    TELL("CONFIG SET maxclients 10000");
+}
+
 static void test_a_ping_asks_the_server(void **state) {
     size_t servers = 9;
     (void)state;
@@ -194,6 +202,7 @@ static void test_wrong_arguments_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_ping_asks_the_server),
+        TEST(test_a_server_for_few_connections_is_not_nearly_full),
         TEST(test_a_ping_goes_past_a_connection_that_has_died),
         TEST(test_a_ping_of_a_server_that_hangs_ends_in_time),
         TEST(test_a_good_server_gets_no_warning),

@@ -250,10 +250,10 @@ typedef struct hf_client_options {
      */
     char client_name[64];
     /**
-     * How long the server remembers the last fence of a free lock, milliseconds; default 86400000,
-     * a day; at least 1000. This takes one small key for each lock name. If the last fence is
-     * forgotten, the next fence comes from the server's clock: it is smaller only if that clock
-     * stepped back by more than the time since the last release.
+     * How long the server remembers the last fence of a lock, milliseconds since it was granted;
+     * default 86400000, a day; at least 1000. This takes one small key for each lock name. If the
+     * last fence is forgotten, the next fence comes from the server's clock: it is smaller only if
+     * that clock stepped back by more than the time since the last release.
      */
     int64_t fence_life_ms;
     /**
@@ -610,7 +610,9 @@ typedef struct hf_lock_options {
      *
      * HF_STORED: each hold is a pass of a gate, and follows the rate that is stored with the name:
      * its time is the lease, and its passes are the permits. Without a stored rate an acquire
-     * returns HF_ELIMIT. Takes HF_SHARED, no permits, and HF_OFF for renew and reentrant.
+     * returns HF_ELIMIT. Takes HF_SHARED, no permits, and HF_OFF for renew and reentrant. A pass
+     * waits for no replicas, also if the client's URL has a number; it has no lease of its own in
+     * hf_acquire_options, is not renewed, and cannot be adopted.
      */
     int64_t lease_ms;
     /** Whether an owner that holds the lock may acquire it again. Default HF_ON. */
@@ -632,8 +634,9 @@ typedef struct hf_lock_options {
     /**
      * The number of replicas that must confirm an acquire before it returns (WAIT). If fewer
      * confirm it within replica_timeout_ms, the lock is released again and the call returns
-     * HF_EREPLICAS. A failover then loses fewer locks, but can still lose one: only the fence
-     * protects from that. Default: the number in the client's URL, or 0.
+     * HF_EREPLICAS; or HF_EUNKNOWN, if the server does not answer meanwhile. A failover then loses
+     * fewer locks, but can still lose one: only the fence protects from that. Default: the number
+     * in the client's URL, or 0.
      */
     int32_t replicas;
     /**
@@ -651,15 +654,16 @@ typedef struct hf_lock_options {
      *
      * If a limit is stored with the name, a handle that gives another number is refused with
      * HF_ELIMIT, and a handle that gives 0 follows the stored number, from then on even if the
-     * server loses it. Without a stored limit, each handle follows its own number, and a waiter
-     * with a small number blocks the waiters behind it. A nested hold needs no permit, but counts
-     * as a hold: if one thread should take several permits, set reentrant to HF_OFF.
+     * server loses it: a client remembers the limits of up to 256 names. Without a stored limit,
+     * each handle follows its own number, and a waiter with a small number blocks the waiters
+     * behind it. A nested hold needs no permit, but counts as a hold: if one thread should take
+     * several permits, set reentrant to HF_OFF.
      */
     int64_t permits;
     /** Keep separate counts for this lock's name, see hf_client_name_stats(); default: the client's
      * count_names. */
     int32_t count_name;
-    /** As in hf_client_options, for this handle; 0: the client's values; below 0: never. */
+    /** As in hf_client_options, for this handle; both 0: the client's values; below 0: never. */
     int32_t alarm_timeouts;
     int64_t alarm_window_ms;
     /**
@@ -776,7 +780,8 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
  * For hf_acquire_options.flags: return HF_OK only with at least two thirds of the lease left, as
  * after every renewal. A lock that was waited for is granted for 3 s, and is renewed to its whole
  * lease about a second after the acquire returns; with this flag, the acquire renews it before it
- * returns, with one more request. For callers that stop some time before the lease ends, such as
+ * returns, with one more request. Less is left if that answer takes a third of the lease, or if
+ * max_hold ends the hold. For callers that stop some time before the lease ends, such as
  * leaders. If that request fails, the lock is released again, and the acquire returns the status of
  * the request.
  */
@@ -914,7 +919,8 @@ typedef struct hf_lock_info {
      * foreign. The fence is the microsecond at which the owner acquired it. If the lock is held
      * shared, this is the time of the hold that ends first, not of the oldest. */
     int64_t held_ms;
-    /** The time until its last result expires, milliseconds; 0: the lock has no result. */
+    /** The time until the record of its call expires, milliseconds; HF_NEVER; 0: the lock has no
+     * record. The record of a call that has begun, or that may be made again, counts too. */
     int64_t result_ms;
     /**
      * 1 if its cluster slot is being moved, so that only the lock's own key could be read: the
@@ -996,7 +1002,8 @@ typedef struct hf_view hf_view;
  *
  * @param first  The number of holds, and of waiters, to skip: 0, then HF_VIEW_MAX, and so on up to
  *               info->count and info->waiters. A hold nested in a hold of another view is listed
- *               separately.
+ *               separately. The info's fence, held_ms and kept are those of the first hold that
+ *               the view lists, and 0 if the view lists no hold.
  * @param[in,out] info   Set info->size first. NULL if only the view is wanted.
  * @param[out] view_out  The holders, in the order in which their holds end, and the waiters, in the
  *                       order in which they will be served; close it with hf_view_close(). NULL if
@@ -1089,7 +1096,7 @@ HF_API int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *p
  *
  * @param fence  The holder's fence, from hf_lock_inspect(): if another owner holds the lock
  *               meanwhile, nothing happens. 0 for a foreign lock.
- * @param flags  HF_BREAK_FOREIGN or 0.
+ * @param flags  HF_BREAK_FOREIGN, which counts only with the fence 0, or 0.
  * @retval HF_OK        The hold was broken, or the lock was free.
  * @retval HF_ENOTHELD  No holder has that fence, or the lock is foreign. Nothing was changed.
  * @retval others       As hf_lock_inspect(), and HF_EUNKNOWN.
@@ -1290,7 +1297,8 @@ HF_API hf_status hf_hold_renew(hf_hold *hold);
 /**
  * Extend the hold by duration_ms. With HF_EXTEND_REPLACE it lasts exactly duration_ms from now
  * instead, which may be shorter, and later renewals use duration_ms as its lease. Two extensions of
- * a hold at the same time both add to the time that was left before: the longer one counts.
+ * a hold at the same time both add to the time that was left before: the longer one counts. On a
+ * quorum, holds that nest in each other last as long as the longest of them, but for max_hold.
  *
  * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with HF_EXTEND_REPLACE also HF_NEVER.
  * @retval HF_EUNSUPPORTED   HF_NEVER, of a quorum. The hold is unchanged.
@@ -1404,7 +1412,8 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  * held.
  *
  * @param duration_ms   Counted from now, up to HF_LEASE_MAX; a value below HF_LEASE_MIN counts as
- *                      HF_LEASE_MIN. 0 releases the hold as hf_hold_release() does.
+ *                      HF_LEASE_MIN. 0 releases the hold, also before the time of
+ *                      hf_hold_keep_at_least() has passed.
  * @retval HF_OK        The lock stays held for duration_ms. The hold has ended.
  * @retval HF_EINVAL    The duration is out of bounds. The hold is unchanged.
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.
@@ -1791,8 +1800,9 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  * @param ttl_ms   How long a result or error is kept, 10000 (so that no waiter misses it) to
  *                 HF_LEASE_MAX. 0 for the other states.
  * @retval HF_OK        Released, and kept.
- * @retval HF_EINVAL    An argument is wrong, the hold is shared, or it is for a call at most once
- *                      and hf_once_mark() was not called. The lock is still held.
+ * @retval HF_EINVAL    An argument is wrong, the hold is shared, or a result or an error is given
+ *                      for a call at most once and hf_once_mark() was not called. The lock is still
+ *                      held.
  * @retval HF_EUNSUPPORTED   The servers are a quorum. The lock is still held.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
  *                      user lacks a permission.
@@ -1928,7 +1938,7 @@ HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
 
 /**
  * Start hf_once_finish(). An HF_KIND_RELEASE completion follows if, and only if, this function
- * returns HF_OK. The hold ends in any case, except on HF_EINVAL.
+ * returns HF_OK; and only then the hold ends.
  *
  * @retval HF_OK  Started.
  * @retval HF_ENOTHELD, HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.

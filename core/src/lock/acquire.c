@@ -35,8 +35,9 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
-    if (options->note_len > 0)
-        status = hf_check_note(options->note, options->note_len);
+    if (lock->terms.gate && (options->lease_ms != 0 || options->renew == HF_ON))
+        return hf_fail(HF_EINVAL, "a pass of a gate has neither a lease of its own nor renewals");
+    status = hf_check_note(options->note, options->note_len);
     if (status != HF_OK)
         return status;
     if (lock->terms.replicas > 0 && options->lease_ms != 0)
@@ -51,7 +52,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     hf_owner who;
     if (lock == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    int64_t replica_ms = lock->terms.replica_ms;
+    int64_t replica_ms = lock->given_replica_ms;
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
@@ -82,7 +83,8 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     }
     hold->terms.lock_serial = who.holder.lock_serial;
     hold->thread = caller->thread ? hf_thread_serial() : 0;
-    hold->terms.replica_ms = replica_ms;
+    if (chosen.lease_ms != 0)
+        hold->terms.replica_ms = replica_ms;
     hold->terms.whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
     *flags = chosen.flags;
     *hold_out = hold;

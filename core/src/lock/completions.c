@@ -125,6 +125,7 @@ void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)
             continue;
         drop(completion->hold);
         completion->hold = NULL;
+        completion->hold_number = 0;
         completion->status = hf_client_explain_closed();
         completion->error = *hf_error_last();
     }

@@ -60,7 +60,7 @@ typedef struct operation {
     verdict (*answered)(struct operation *mine, hf_status status, const redisReply *reply,
                         int64_t sent_at);
     /* Called at the end of a started operation, in place of a completion; or NULL. */
-    void (*over)(void *context);
+    void (*over)(void *context, bool gone);
     void *context;
     hf_news *news; /* of a started operation */
 
@@ -141,10 +141,15 @@ static hf_status perform_here(operation *mine) {
     return status;
 }
 
+/* Return whether a release with that status has left nothing on the server. */
+static bool is_gone(hf_status status) {
+    return status == HF_OK || status == HF_ELOST || status == HF_ENOTHELD;
+}
+
 /* Report the end of a started operation. */
 static void tell_locked(operation *mine) {
     if (mine->over != NULL) {
-        mine->over(mine->context);
+        mine->over(mine->context, is_gone(mine->status));
         return;
     }
     hf_ended_locked(mine->hold->client, &mine->news, mine->status, NULL);
@@ -231,6 +236,8 @@ static int end_locked(hf_hold *hold, int64_t now) {
     }
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before a renewal noticed */
         hold->cause = hf_loss_cause(hold);
+        if (hf_hold_first_to_end(hold) != hold)
+            __atomic_store_n(&hold->why, HF_WHY_JOINED + hold->cause, __ATOMIC_RELAXED);
         hf_hold_count_loss_locked(hold, now);
         hf_hold_lose_others_locked(hold, hold->cause);
     }
@@ -291,7 +298,7 @@ static void count_release_locked(const operation *mine) {
         hf_count_finish_locked(tally, mine->how, mine->status);
     if (mine->state != HF_STATE_HELD)
         return;
-    if (mine->status == HF_OK)
+    if (mine->status == HF_OK || mine->outcome == HF_RELEASE_REFUSED)
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
         tally->stats.lost_gone++;
@@ -426,21 +433,24 @@ void hf_hold_give_up_locked(hf_hold *hold) {
         hf_undo_locked(hold);
 }
 
-void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+bool hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+    bool gone = false;
     if (hf_client_inherited(hold->client)) /* a handler has forked since its acquire */
-        return;
+        return false;
     hf_error error = *hf_error_last();
     if (answers) {
         operation mine = {RELEASE_OF(hold), .unknown = true, .deadline = deadline};
-        perform_here(&mine);
+        gone = is_gone(perform_here(&mine));
     } else {
         HF_HOLDING_CLIENT(hold->client);
         hf_hold_give_up_locked(hold);
     }
     hf_error_set(&error);
+    return gone;
 }
 
-bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context) {
+bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context, bool gone),
+                                  void *context) {
     operation mine = {RELEASE_OF(hold), .unknown = true, .over = over, .context = context};
     return start_locked(&mine, 0) == HF_OK;
 }
@@ -671,7 +681,7 @@ static hf_status renew(hf_hold *hold, hf_round_kind round, int64_t number) {
     return perform_held(&mine, number);
 }
 
-hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
     bool replace = (flags & HF_EXTEND_REPLACE) != 0;
     operation mine = {.hold = hold,
                       .round = replace ? HF_ROUND_REPLACE : HF_ROUND_EXTEND,
@@ -681,16 +691,27 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flag
     return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
+/* Return the number of an operation as a caller gave it: HF_ON_THIS_THREAD is no caller's. */
+static int64_t given(int64_t op) { return hf_later(op, 0); }
+
 hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_ROUND_RENEW, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_RENEW, op); }
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
+    return renew(hold, HF_ROUND_RENEW, given(op));
+}
 
 hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_ROUND_LOOK, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_ROUND_LOOK, op); }
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
+    return renew(hold, HF_ROUND_LOOK, given(op));
+}
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    return hf_hold_extend_start(hold, duration_ms, flags, HF_ON_THIS_THREAD);
+    return extend(hold, duration_ms, flags, HF_ON_THIS_THREAD);
+}
+
+hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
+    return extend(hold, duration_ms, flags, given(op));
 }
 
 /* -------------------------------------------------------- Several masters */
@@ -862,11 +883,11 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool relea
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
-    return keep(hold, duration_ms, op, false);
+    return keep(hold, duration_ms, given(op), false);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
-    return hf_hold_keep_start(hold, duration_ms, HF_ON_THIS_THREAD);
+    return keep(hold, duration_ms, HF_ON_THIS_THREAD, false);
 }
 
 void hf_hold_take_up(hf_hold *hold) {
@@ -903,7 +924,7 @@ static int64_t least_left_ms(const hf_hold *hold) {
     return hf_hold_state_now(hold, now) == HF_STATE_HELD ? left_ms : 0;
 }
 
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+static hf_status release(hf_hold *hold, int64_t op) {
     int tries = op == HF_ON_THIS_THREAD ? KEEP_TRIES : 1;
     for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
         hf_status status = keep(hold, left_ms, op, true);
@@ -915,7 +936,9 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     return hf_hold_leave(hold, NULL, op, 0);
 }
 
-hf_status hf_hold_release(hf_hold *hold) { return hf_hold_release_start(hold, HF_ON_THIS_THREAD); }
+hf_status hf_hold_release(hf_hold *hold) { return release(hold, HF_ON_THIS_THREAD); }
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, given(op)); }
 
 /* -------------------------------------------------------------- Handing over */
 
@@ -1028,6 +1051,8 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK && lock->client->quorum != NULL)
         status = hf_quorum_refuse("to adopt a hold");
+    if (status == HF_OK && lock->terms.gate) /* a renewal would change the length of the pass */
+        status = hf_fail(HF_EINVAL, "a pass of a gate is not handed over");
     if (status != HF_OK)
         return status;
     if (!read_token(token, token_len, &of))

@@ -11,12 +11,13 @@
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline);
 #define HF_ON_THIS_THREAD INT64_MIN /* in place of the number of a started operation */
 /* Release the hold of an acquire that failed, in the background; or, while the server answers, on
- * this thread, without the mutex. */
+ * this thread, without the mutex. True: it is gone from the server. */
 void hf_hold_give_up_locked(hf_hold *hold);
-void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
-/* Release it in the background, and call over() when it is released, or when there was no answer in
- * time. False: no memory, or it is released already, and over() is not called. */
-bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context), void *context);
+bool hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
+/* Release it in the background, and call over() when it is gone from the server, or when there was
+ * no such answer in time. False: no memory, or it is released already, and over() is not called. */
+bool hf_hold_give_up_start_locked(hf_hold *hold, void (*over)(void *context, bool gone),
+                                  void *context);
 /* Renew the hold as hf_hold_renew() does, by that deadline. */
 hf_status hf_hold_renew_by(hf_hold *hold, int64_t deadline);
 /* Ask for the hold again, with that floor. HF_OK: it stands, and from now on its server gives no

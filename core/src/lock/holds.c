@@ -244,6 +244,10 @@ static hf_status explain(const hf_hold *hold, int why, const char *how) {
         hf_explain("the hold of lock %s is lost: its lease of %lld ms ended, and renew is off: "
                    "turn it on, or give a longer lease",
                    name, (long long)hold->terms.lease_ms);
+    else if (why == HF_WHY_MAX_HOLD &&
+             hold->validity.end < hf_after(hold->began_at, hold->terms.max_hold_ms))
+        hf_explain("the hold of lock %s is lost: the max_hold of the hold around it has passed",
+                   name);
     else if (why == HF_WHY_MAX_HOLD)
         hf_explain("the hold of lock %s is lost: its max_hold of %lld ms has passed", name,
                    (long long)hold->terms.max_hold_ms);

@@ -104,16 +104,17 @@ static int64_t default_lease_ms(const hf_client *client) {
 
 /* Check the options, and fill in the defaults. */
 static hf_status check_options(const hf_client *client, hf_lock_options *options) {
-    if (options->lease_ms == HF_STORED && check_gate(options) != HF_OK)
+    bool gate = options->lease_ms == HF_STORED;
+    if (gate && check_gate(options) != HF_OK)
         return HF_EINVAL;
-    if (options->lease_ms == 0 || options->lease_ms == HF_STORED)
+    if (options->lease_ms == 0 || gate)
         options->lease_ms = default_lease_ms(client);
     hf_status status = check_lease(options->lease_ms, options->renew);
     if (status == HF_OK)
         status = check_max_hold(options->max_hold_ms, options->lease_ms, options->renew);
     if (status != HF_OK)
         return status;
-    if (options->replicas == 0)
+    if (options->replicas == 0 && !gate)
         options->replicas = client->replicas;
     if (options->replicas < 0 || options->replica_timeout_ms < 0 ||
         options->replica_timeout_ms > HF_LEASE_MAX)
@@ -165,6 +166,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     if (status != HF_OK)
         return status;
     bool gate = chosen.lease_ms == HF_STORED;
+    int64_t given_replica_ms = chosen.replica_timeout_ms;
     status = check_options(client, &chosen);
     if (status == HF_OK && client->quorum != NULL)
         status = hf_quorum_check(client, &chosen);
@@ -196,6 +198,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         .replica_ms = chosen.replica_timeout_ms,
         .counting = counting,
     };
+    lock->given_replica_ms = given_replica_ms;
     if (chosen.heal == HF_ON)
         lock->terms.heal_ms = chosen.lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : chosen.lease_ms;
     *lock_out = lock;

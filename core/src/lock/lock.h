@@ -7,7 +7,8 @@
 struct hf_lock {
     hf_client *client;
     hf_names *names;
-    int64_t serial; /* never reused */
+    int64_t serial;           /* never reused */
+    int64_t given_replica_ms; /* 0: the default for the lease */
     hf_terms terms;
     size_t owner_length; /* 0: the default owner */
     size_t note_length;  /* 0: no note; stored after the owner */

@@ -92,6 +92,8 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, hf_standing *min
         return hf_hold_explain_lost(hold, "the server no longer knows it");
     if (mine->state != HF_STANDS_HELD)
         return hf_unexpected("begin");
+    if (answer->counted != HF_OK)
+        return answer->counted;
     if (hold->terms.replicas > 0 && answer->replicas < hold->terms.replicas)
         return explain_unreplicated(hold, answer->replicas);
     HF_HOLDING_CLIENT(hold->client);
@@ -182,16 +184,21 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
 }
 
-hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
-                               int64_t ttl_ms, int64_t op) {
+static hf_status finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
+                        int64_t ttl_ms, int64_t op) {
     hf_leaving left;
     hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave(hold, &left, op, 0) : status;
 }
 
+hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
+                               int64_t ttl_ms, int64_t op) {
+    return finish(hold, state, result, result_len, ttl_ms, hf_later(op, 0));
+}
+
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                          int64_t ttl_ms) {
-    return hf_once_finish_start(hold, state, result, result_len, ttl_ms, HF_ON_THIS_THREAD);
+    return finish(hold, state, result, result_len, ttl_ms, HF_ON_THIS_THREAD);
 }
 
 /* ---------------------------------------------------------------- Outcomes */

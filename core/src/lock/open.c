@@ -177,7 +177,8 @@ static hf_status open_quorum(const char *url, hf_address *address, const hf_clie
         options->lazy != HF_DEFAULT ? options->lazy == HF_ON : address->options.lazy == HF_ON;
     size_t count = address->place_count, opened = 0;
     hf_status status = members != NULL ? hf_address_pick(address, 0) : HF_ENOMEM;
-    chosen.lazy = HF_ON;
+    if (options->lazy == HF_OFF || options->lazy == HF_DEFAULT) /* another number is refused */
+        chosen.lazy = HF_ON;
     if (status == HF_OK) {
         status = open_client(*address, &chosen, client_out);
     } else {

@@ -164,9 +164,10 @@ hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome out
                        lock);
     case HF_RELEASE_NOT_HELD:
         if (begun && (result || how == 'u'))
-            return hf_fail(HF_ESETTLED,
-                           "the %s for lock %s is not kept: the call was forgotten meanwhile",
-                           result ? "result" : "outcome", lock);
+            return hf_fail(
+                HF_ESETTLED,
+                "the %s for lock %s is not kept: the call was settled or forgotten meanwhile",
+                result ? "result" : "outcome", lock);
         if (result)
             return hf_hold_explain_lost(hold, "the server no longer knows it");
         return HF_OK;

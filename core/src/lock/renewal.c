@@ -384,7 +384,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     }
     hf_hold_shown_locked(hold, sent_at);
     hf_hold_fails_locked(hold, false);
-    hold->terms.counting.tally->stats.renewed++;
+    hold->terms.counting.tally->stats.renewed += mode != HF_RENEW_LOOK;
     hold->server = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
     hold->renew_at = soon ? hf_now() : again_at(hold, sent_at, PART);

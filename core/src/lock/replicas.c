@@ -38,8 +38,8 @@ static hf_status ask_replicas_locked(hf_hold *hold, int64_t deadline, int64_t re
         hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
         if (left_ms == HF_RENEWAL_REFUSED)
             return hf_hold_explain_refused(hold);
-        hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
-        return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* by the answer to WAIT */
+        hold->reached = answer.replicas;
+        return answer.counted;
     }
 }
 
@@ -55,12 +55,20 @@ bool hf_hold_must_confirm_locked(const hf_hold *hold) {
     return hold->terms.replicas > 0 || (hold->terms.whole && !is_whole(hold));
 }
 
-static hf_status explain_few(const hf_hold *hold) {
-    hf_fail(HF_EREPLICAS,
-            "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
-            "released again",
+/* Explain that a granted lock is not known to be released, for the reason in this thread's
+ * message. */
+static hf_status explain_unreleased(const hf_hold *hold) {
+    return hf_fail(HF_EUNKNOWN,
+                   "lock %s was granted, and the client goes on releasing it in the background: %s",
+                   hf_names_quoted(hold->names), hf_error_message());
+}
+
+static hf_status explain_few(const hf_hold *hold, bool gone) {
+    hf_fail(HF_EREPLICAS, "lock %s had reached %lld of the %d replicas asked for after %lld ms%s",
             hf_names_quoted(hold->names), (long long)hold->reached, (int)hold->terms.replicas,
-            (long long)hold->terms.replica_ms);
+            (long long)hold->terms.replica_ms, gone ? ": it was released again" : "");
+    if (!gone)
+        return explain_unreleased(hold);
     hf_explain_replicas(hold->reached);
     return HF_EREPLICAS;
 }
@@ -85,17 +93,17 @@ hf_status hf_hold_confirm_locked(hf_hold *hold, int64_t deadline, int64_t replic
         return hf_client_explain_closed();
     bool lost = status == HF_ELOST || !held;
     hf_client_unlock(client);
-    hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
+    bool gone = hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
     hf_client_lock(client);
     if (status != HF_OK && status != HF_ELOST)
-        return status;
+        return gone ? status : explain_unreleased(hold);
     if (lost) { /* not HF_EBUSY, which means nothing to a caller without a time limit */
         HF_MARK("H141");
         if (status == HF_OK && enough) /* just now, or while this thread stood still */
             HF_MARK("H192");
         return hf_hold_explain_lost(hold, HF_HOW_LOST);
     }
-    return explain_few(hold);
+    return explain_few(hold, gone);
 }
 
 /* --------------------------------------------------------------- Started */
@@ -116,31 +124,30 @@ static void end_confirm(hf_op *op, hf_status status) {
     hf_hold_drop(hold);
 }
 
-/* End an op in line whose hold has been released. */
-static void end_refused(void *context) {
+/* End an op in line that too few replicas have. */
+static void end_refused(void *context, bool gone) {
     hf_op *op = context;
-    end_confirm(op, explain_few(op->hold));
+    end_confirm(op, explain_few(op->hold, gone));
 }
 
-/* End an op in line as another op ended, with that status and message: after its release, if the
- * server answers. */
-static void end_as(hf_op *op, hf_status status, const hf_error *why, int64_t reached,
-                   bool answers) {
+/* End an op in line as another op ended, with that message: after its release, if the server
+ * answers. */
+static void end_as(hf_op *op, bool few, const hf_error *why, int64_t reached, bool answers) {
     hf_hold *hold = op->hold;
     bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     op->busy = true;
     hold->reached = reached;
-    if (held && status == HF_EREPLICAS && answers &&
-        hf_hold_give_up_start_locked(hold, end_refused, op))
+    if (held && few && answers && hf_hold_give_up_start_locked(hold, end_refused, op))
         return;
     hf_hold_give_up_locked(hold);
     if (!held)
         end_confirm(op, hf_hold_explain_lost(hold, HF_HOW_LOST));
-    else if (status == HF_EREPLICAS)
-        end_refused(op);
+    else if (few)
+        end_refused(op, false);
     else
-        end_confirm(op, hf_fail(status, "lock %s was not confirmed in time, nor one before it: %s",
-                                hf_names_quoted(hold->names), why->message));
+        end_confirm(op,
+                    hf_fail(HF_EUNKNOWN, "lock %s was not confirmed in time, nor one before it: %s",
+                            hf_names_quoted(hold->names), why->message));
 }
 
 static int server_of(const hf_hold *hold) {
@@ -170,7 +177,7 @@ static void hurry_those_in_line(const hf_op *failed, hf_status status, int64_t s
             continue;
         HF_MARK("H198");
         if (now >= over_at)
-            end_as(op, status, &why, reached, !silent);
+            end_as(op, few, &why, reached, !silent);
         else
             *(few ? &op->reach_by : &op->answer_by) = over_at;
     }

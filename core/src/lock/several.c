@@ -220,8 +220,9 @@ static void tell_group(group *mine) {
     free_group_locked(mine);
 }
 
-static void given_back(void *context) {
+static void given_back(void *context, bool gone) {
     group *mine = context;
+    (void)gone;
     if (--mine->releases == 0)
         tell_group(mine);
 }
@@ -240,7 +241,7 @@ static void end_group(group *mine, size_t count, hf_status status) {
             mine->releases--;
         }
     }
-    given_back(mine);
+    given_back(mine, true);
 }
 
 static void child_told(hf_op *op, hf_status status);

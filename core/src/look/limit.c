@@ -18,8 +18,8 @@ static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_m
     return lock->client->quorum != NULL ? hf_quorum_refuse("limits that are stored") : HF_OK;
 }
 
-/* Explain that too few replicas have the limit. reached: -1, WAIT was refused, for the reason in
- * this thread's message. */
+/* Explain that too few replicas have the limit. reached: -1, not known, for the reason in this
+ * thread's message. */
 static hf_status explain_unreplicated(const hf_lock *lock, int64_t reached) {
     const char *name = hf_names_quoted(lock->names);
     if (reached < 0)

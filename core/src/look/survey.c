@@ -226,7 +226,7 @@ static void look_at_replicas(survey *of) {
 
 static void look_at_connections(survey *of) {
     int64_t open = number_of(of, "connected_clients"), most = number_of(of, "maxclients");
-    bool nearly = most > 0 && open > most / 100 * NEARLY;
+    bool nearly = most > 0 && open * 100 > most * NEARLY;
     if (most > 0)
         find(of, nearly ? HF_FINDING_WARNING : HF_FINDING_GOOD, "connections",
              "%lld of %lld are open%s", (long long)open, (long long)most,
@@ -424,7 +424,8 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
             look_at_timeouts(&of);
         if (status == HF_OK)
             status = of.status;
-        if (status != HF_OK && of.members != NULL && hf_client_check(client) == HF_OK)
+        if (status != HF_OK && status != HF_ENOMEM && of.members != NULL &&
+            hf_client_check(client) == HF_OK)
             status = tell_absent(&of, status);
         *count_out = status == HF_OK ? of.count : 0;
     }

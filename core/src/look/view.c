@@ -118,7 +118,7 @@ void hf_view_tell(const hf_view *view, hf_lock_info *info) {
         .fence = found->first.fence,
         .waiters = found->waiters,
         .held_ms = elapsed_ms(found->server_us, found->first.fence),
-        .remaining_ms = remaining_ms(found->ttl_ms),
+        .remaining_ms = found->held ? remaining_ms(found->ttl_ms) : 0,
         .result_ms = remaining_ms(found->result_ms),
         .moving = found->moving,
         .kept = view->holder_count > 0 && view->holders[0].kept,

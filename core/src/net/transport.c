@@ -171,8 +171,15 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection, c
         return true;
     }
     int64_t by = hf_earlier(hf_after(hf_now(), transport->command_ms), trip->deadline);
-    return hf_joint_count(connection, (int)request->replicas, request->replica_ms,
-                          hf_after(by, request->replica_ms), &answer->replicas) == HF_OK;
+    bool alive = hf_joint_count(connection, (int)request->replicas, request->replica_ms,
+                                hf_after(by, request->replica_ms), &answer->replicas) == HF_OK;
+    if (!alive) {
+        answer->counted = hf_transport_unknown(transport);
+        answer->replicas = -1;
+    } else if (answer->replicas < 0) {
+        answer->counted = HF_ESERVER;
+    }
+    return alive;
 }
 
 /* Choose how to send the request. The server writes first to the client that it queued last. A

@@ -28,9 +28,10 @@ typedef struct hf_answer {
     int64_t sent_at;   /* when the answered request was sent */
     int node;          /* the node that answered */
     bool doubtful;     /* a copy of the request was sent and has no answer */
-    /* How many replicas have the request's writes, if it asked for replicas; -1: WAIT was refused,
-     * for the reason in the last message. */
+    /* How many replicas have the request's writes, if it asked for replicas; -1: not known, for the
+     * reason in the last message, with the status `counted`. */
     int64_t replicas;
+    hf_status counted;
 } hf_answer;
 
 /* Open the transport, and connect once. Takes the address over, even if it fails; its options must

@@ -13,7 +13,7 @@ local victim = tonumber(ARGV[1])
 local err = read()
 if err then return err end
 if foreign then
-  if ARGV[2] ~= '1' then return 0 end
+  if ARGV[2] ~= '1' or victim ~= 0 then return 0 end
   err = delete(K)
   foreign = false
 elseif held and held.x == 0 and held.form == 'many' then

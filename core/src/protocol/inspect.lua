@@ -3,7 +3,7 @@
 -- KEYS  K, Q, S, R, F; or K alone, while their slot is being moved
 -- ARGV  how many holds and waiters to skip, and the most to list; 1: with the bytes of the record
 -- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with
---       K alone; holds; waiters; K's TTL (-1: no TTL); ms of the record, or those that it will get
+--       K alone; holds; waiters; ms until the last hold ends (-1: no end); ms of the record, or those that it will get
 --       (-1: no end, -2: there is no record); server µs; the holds: id, mode, fence, ms left,
 --       owner, weight of each; the waiters: id, mode, score, timeout, permits, owner, weight of
 --       each; the record { hf1, n, b or empty, 1 if its call is in progress }, or nothing; permits
@@ -66,8 +66,12 @@ elseif held then
     if ends then list(holds, id, mode, tonumber(fence), left(ends), owner, weight) end
   end
   if count > 0 then
-    -- Have the exclusive holds ended, and only nested shared ones are left?
+    -- Do not count exclusive holds that have ended: perhaps only nested shared ones are left.
+    for _, id in ipairs(held.x > 0 and call('ZRANGEBYSCORE', S, '-inf', sub(live, 2), 'LIMIT', 0, 150) or {}) do
+      if sub(call('HGET', K, 'h' .. id) or '', 1, 1) == 'x' then held.x = held.x - 1 end
+    end
     state = held.x > 0 and 1 or 2
+    ttl = left(ms(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2])) -- K may live for longer
   end
 end
 

@@ -708,7 +708,7 @@ def _finish(handle: Handle, state: int, result: bytes, ttl_ms: int) -> None:
         raise
     hold.tally.finished(state, kept is True or state not in KEPT)
     if kept is not True and hold.begun:
-        how = "the call was forgotten meanwhile" if kept is None else ""
+        how = "the call was settled or forgotten meanwhile" if kept is None else ""
         how = how or "the call was settled meanwhile, or another caller made it"
         what = "result" if state in KEPT else "outcome"
         raise error(_holdfast.HF_ESETTLED, f"the {what} for lock {quoted(name)} is not kept: {how}")

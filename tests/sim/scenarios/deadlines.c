@@ -120,6 +120,40 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
     close_both(way, client, other);
 }
 
+/* The nested hold has a longer max_hold than the hold around it. */
+static void test_a_hold_that_ends_with_the_hold_around_it_says_so(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *brief = open_lock(client, "k", "me", OPTIONS(.max_hold_ms = 1000)),
+            *longer = open_lock(client, "k", "me", OPTIONS(.max_hold_ms = 60000));
+    hf_hold *outer = held(brief), *inner = held(longer);
+    sleep_ms(1100);
+    assert_status(hf_hold_check(outer), HF_ELOST);
+    assert_non_null(strstr(hf_error_message(), "its max_hold of 1000 ms"));
+    assert_status(hf_hold_check(inner), HF_ELOST);
+    assert_non_null(strstr(hf_error_message(), "the max_hold of the hold around it"));
+    hf_hold_close(inner);
+    hf_hold_close(outer);
+    hf_lock_close(brief);
+    hf_lock_close(longer);
+    hf_client_close(client);
+}
+
+/* A hold without a lease is looked at, and not renewed. */
+static void test_a_look_is_not_counted_as_a_renewal(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_stats stats = {.size = sizeof stats};
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_DEFAULT);
+    hf_hold *hold = held(lock);
+    sleep_ms(60000);
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.renewed, 0);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 static void *have_the_mutex(void *of) {
     hf_client_lock(of);
     sleep_ms(700);
@@ -195,7 +229,7 @@ static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **
     assert_soon(atomic_load(&way->mishaps) == 1);
     sim_server_pause(servers_at(0), true);
     pthread_join(w->thread, NULL);
-    assert_true(w->status == HF_EUNKNOWN || w->status == HF_ECONNECT);
+    assert_status(w->status, HF_EUNKNOWN); /* H280: it was granted */
     assert_in_range(w->done_at - began, 1900, 2800);
     sim_server_pause(servers_at(0), false);
     assert_stays_free("k", 3000);
@@ -204,7 +238,32 @@ static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **
     close_both(way, client, other);
 }
 
-/* The server falls silent while the acquire asks for replicas: it ends when it would, and
+/* H280: the connection on which a granted acquire asks for replicas cannot be opened. */
+static void test_a_granted_acquire_that_cannot_ask_for_replicas_may_be_held(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 500), *other = open_client();
+    warm_up(client);
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
+    lock = open_lock(client, "k", NULL, OPTIONS(.lease_ms = 60000, .replicas = 1));
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    atomic_store(&way->holds_grants, true);
+    give_back(hold, HF_OK);
+    sim_server_pause(servers_at(0), true);
+    atomic_store(&way->holds_grants, false);
+    hf_completion done = next_of(client);
+    assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+    assert_status(done.status, HF_EUNKNOWN);
+    sim_server_pause(servers_at(0), false);
+    assert_stays_free("k", 3000);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    close_both(way, client, other);
+}
+
+/* H280. The server falls silent while the acquire asks for replicas: it ends when it would, and
  * replica_timeout later. */
 static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(void **state) {
     (void)state;
@@ -216,10 +275,33 @@ static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(v
     hf_hold *none;
     proxy_next(way, GO_DEAD, "WAIT");
     int64_t began = now_ms();
-    assert_int_not_equal(hf_lock_acquire(lock, 200, &none), HF_OK);
+    assert_status(hf_lock_acquire(lock, 200, &none), HF_EUNKNOWN);
     assert_in_range(now_ms() - began, 500, 1100);
     assert_int_equal(atomic_load(&way->mishaps), 1);
     assert_stays_free("k", 3000);
+    hf_lock_close(lock);
+    close_both(way, client, other);
+}
+
+/* H280: the connection ends while the acquire asks for replicas, which are asked for once more. The
+ * release that follows has no answer. */
+static void test_what_too_few_replicas_have_is_told_as_released_once_it_is(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 10000), *other = open_client();
+    warm_up(client);
+    hf_lock *lock = open_lock(client, "k", NULL,
+                              OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 300));
+    hf_hold *none;
+    for (int lost = 0; lost < 2; lost++) {
+        proxy_next(way, lost ? GO_DEAD : LOSE_REQUEST, lost ? hf_script_release.sha1 : "WAIT");
+        int64_t began = now_ms();
+        assert_status(hf_lock_acquire(lock, 0, &none), lost ? HF_EUNKNOWN : HF_EREPLICAS);
+        assert_in_range(now_ms() - began, 300, 1100);
+        assert_non_null(strstr(hf_error_message(), "reached 0 of the 1 replicas"));
+        assert_int_equal(atomic_load(&way->mishaps), lost + 1);
+        assert_stays_free("k", 3000);
+    }
     hf_lock_close(lock);
     close_both(way, client, other);
 }
@@ -244,8 +326,7 @@ static void all_end_in_time(bool silent, int64_t within_ms) {
     for (int i = 0; i < MANY; i++) {
         hf_completion done = next_of(client);
         assert_int_equal(done.kind, HF_KIND_ACQUIRE);
-        assert_true(done.status == HF_EREPLICAS ||
-                    (silent && (done.status == HF_EUNKNOWN || done.status == HF_ECONNECT)));
+        assert_status(done.status, silent ? HF_EUNKNOWN : HF_EREPLICAS); /* H280 */
         assert_in_range(now_ms() - began, 500, within_ms);
         if (!silent)
             assert_int_equal(NUMBER("EXISTS r%lld", (long long)done.op - 1), 0);
@@ -452,10 +533,14 @@ int main(int count, char **words) {
         TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
         TEST(test_leases_shorter_than_the_ways_cost_few_requests),
         TEST(test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss),
+        TEST(test_a_hold_that_ends_with_the_hold_around_it_says_so),
+        TEST(test_a_look_is_not_counted_as_a_renewal),
         TEST(test_a_call_that_had_to_wait_for_its_client_is_made),
         TEST(test_a_survey_tells_an_outage_as_no_finding),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
+        TEST(test_a_granted_acquire_that_cannot_ask_for_replicas_may_be_held),
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
+        TEST(test_what_too_few_replicas_have_is_told_as_released_once_it_is),
         TEST(test_acquires_in_line_for_replicas_that_are_away_end_in_their_time),
         TEST(test_acquires_in_line_for_a_silent_server_end_in_their_time),
         TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
