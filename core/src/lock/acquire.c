@@ -563,8 +563,10 @@ static hf_status again_locked(acquiring *call) {
     if (op->tries)
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));
-    if (hf_now() >= op->until)
+    if (hf_now() >= op->until) {
         op->tries = op->delegated = true;
+        op->score = 0; /* the grant has taken its place: the op only tries */
+    }
     hf_status status = hf_op_renew_id_locked(op);
     hf_queue_recheck_locked(call->client, op->hold->names);
     return status;

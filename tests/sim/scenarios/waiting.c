@@ -852,6 +852,33 @@ static void test_who_stands_still_with_a_grant_asks_once_more(void **state) {
     hf_lock_close(others);
 }
 
+/* Seed 65000066: and the server is silent by then. */
+static void test_who_stands_still_with_a_grant_asks_no_silent_server_for_ever(void **state) {
+    (void)state;
+    hf_lock *read = lease_lock(client, "l", 60000, HF_OFF),
+            *others = lease_lock(other, "l", 60000, HF_OFF);
+    hf_hold *busy = held(others);
+    waiter *reader = waiter_start(read, HF_FOREVER); /* it reads the messages for both */
+    assert_soon(queued("l") == 1);
+    waiter *w = waiter_start(lock, 1000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(900);
+    sim_stun(sim_self(), 0, 5 * SIM_S); /* the newest thread: that of the waiter */
+    give_back(hold, HF_OK);
+    sleep_ms(4000);
+    sim_server_pause(servers_at(0), true);
+    assert_soon(atomic_load(&w->done));
+    assert_true(w->status == HF_ECONNECT || w->status == HF_EUNKNOWN);
+    waiter_join(w, w->status);
+    sim_server_pause(servers_at(0), false);
+    assert_stays_free("k", 3000);
+    give_back(busy, HF_OK);
+    waiter_join(reader, HF_OK);
+    give_back(reader->hold, HF_OK);
+    hf_lock_close(read);
+    hf_lock_close(others);
+}
+
 /* H274: the thread that reads for all waiters of its client stands still. */
 static void test_a_waiting_thread_that_stands_still_costs_others_no_place(void **state) {
     (void)state;
@@ -991,6 +1018,7 @@ int main(int count, char **words) {
         TEST(test_signals_give_the_end_of_a_wait_no_time_of_its_own),
         TEST(test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock),
         TEST(test_who_stands_still_with_a_grant_asks_once_more),
+        TEST(test_who_stands_still_with_a_grant_asks_no_silent_server_for_ever),
         TEST(test_a_waiting_thread_that_stands_still_costs_others_no_place),
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
