@@ -660,11 +660,13 @@ static bool between(const sim_file *file, int a, int b) {
 /* Let a part of the bytes under way arrive, perhaps half a message, and then the reset. */
 static void cut_off(sim_file *file) {
     size_t keep = 0;
-    for (sim_segment *s = file->first; s != NULL; s = s->next)
+    for (sim_segment *s = file->first; s != NULL && s->kind != SIM_RESET; s = s->next)
         keep += s->length;
     keep = keep > 0 ? sim_random(keep + 1) : 0;
     for (sim_segment **at = &file->first; *at != NULL;) {
         sim_segment *segment = *at;
+        if (segment->kind == SIM_RESET) /* an earlier cut: what was sent since does not arrive */
+            keep = 0;
         if (keep > 0 && segment->kind == SIM_DATA) {
             segment->length = segment->length < keep ? segment->length : keep;
             keep -= segment->length;
