@@ -1804,6 +1804,7 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  *                      for a call at most once and hf_once_mark() was not called. The lock is still
  *                      held.
  * @retval HF_EUNSUPPORTED   The servers are a quorum. The lock is still held.
+ * @retval HF_ENOMEM    The lock is still held: try again, or release it.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
  *                      user lacks a permission.
  * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, its unknown outcome expired, or

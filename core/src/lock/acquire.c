@@ -417,6 +417,9 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
             hf_queue_recheck_locked(client, hold->names);
         if (status != HF_OK)
             return status;
+        /* Without WAIT, an answer that is read so late was there while the process stood still. */
+        if (hold->terms.replicas == 0 && hf_now() >= hf_op_deadline(op))
+            op->until = hf_now();
         kind = hf_way_reply(way, hold, op->queue != NULL || hold->out > 0, asked->answer.reply,
                             &asked->look, &asked->mine);
         way = HF_BY_ACQUIRE;
@@ -564,6 +567,7 @@ static hf_status again_locked(acquiring *call) {
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));
     if (hf_now() >= op->until) {
+        op->until = hf_now();
         op->tries = op->delegated = true;
         op->score = 0; /* the grant has taken its place: the op only tries */
     }

@@ -144,7 +144,7 @@ static size_t find_office(const struct hf_ballot *ballot) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         const hf_master *master = hf_votes_master(ballot, i);
         bool here = ballot->line != NULL && ballot->line->at == i;
-        if (master->down || !may_ask(ballot, i, now))
+        if (master->down || ballot->votes[i].fails || !may_ask(ballot, i, now))
             continue;
         if (here || master->up_since == 0 || now >= hf_after(master->up_since, UP_MS))
             return i;
@@ -180,18 +180,19 @@ static void line_up(struct hf_ballot *ballot) {
     wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
 }
 
-/* Return whether no majority can agree because masters answer with errors. */
-static bool has_failed(const struct hf_ballot *ballot) {
+/* Return whether no majority can agree because masters answer with errors; forbidden: for want of a
+ * permission. */
+static bool has_failed(const struct hf_ballot *ballot, bool forbidden) {
     size_t left = hf_votes_masters(ballot);
     for (size_t i = 0; i < hf_votes_masters(ballot); i++)
-        left -= ballot->votes[i].fails;
+        left -= forbidden ? ballot->votes[i].forbids : ballot->votes[i].fails;
     return left < majority_of(ballot);
 }
 
 /* End the acquire: too few masters have reported whether others have the lock. */
 static void end_unanswered(struct hf_ballot *ballot) {
     bool lacks = ballot->lacks && ballot->reached < majority_of(ballot);
-    hf_status status = has_failed(ballot) ? HF_ESERVER : HF_ECONNECT;
+    hf_status status = has_failed(ballot, false) ? HF_ESERVER : HF_ECONNECT;
     end_ballot(ballot,
                lacks ? hf_fail(HF_ENOMEM, "no memory")
                      : hf_masters_explain(ballot->client, ballot->like->names, status),
@@ -432,6 +433,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
     else
         of->asking = NULL;
     of->fails = completion->status == HF_ESERVER;
+    of->forbids = of->fails && hf_error_permission(completion->error.message);
     if (held && is_young(ballot, at, call->sent_at)) {
         hf_vote_give_back(ballot->client, at, completion->hold);
         held = false;
@@ -442,7 +444,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
             of->refuses = completion->status == HF_EBUSY;
         ballot->lacks = ballot->lacks || completion->status == HF_ENOMEM;
     }
-    if (!held && has_failed(ballot) && hf_error_permission(completion->error.message)) {
+    if (of->forbids && has_failed(ballot, true)) {
         hf_error_set(&completion->error);
         end_ballot(ballot, HF_ESERVER, true);
     } else if (in_line && completion->status == HF_ETIMEOUT) {
@@ -502,7 +504,9 @@ static void run(hf_op *op, bool interruptible) {
         if (op->done) {
             hf_undo_acquire_locked(op->hold, NULL);
             op->done = false;
-            if (op->timeout_ms != 0)
+            bool again = op->timeout_ms != 0 && !op->missed;
+            op->missed = hf_now() >= op->until; /* then once more */
+            if (again)
                 status = ask(op);
             else
                 status = hf_fail(HF_EBUSY, "the lease of lock %s ended before the answers came",

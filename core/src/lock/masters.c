@@ -145,7 +145,8 @@ static void hear_trouble(hf_client *client, size_t at, const hf_completion *hear
     int64_t first = HF_NO_DEADLINE, now = hf_now();
     size_t failing = 0, room = sizeof completion.error.message;
     char *message = completion.error.message;
-    quorum->masters[at].fails = heard->status != HF_OK;
+    bool fails = heard->status != HF_OK;
+    quorum->masters[at].fails = fails;
     for (size_t i = 0; i < quorum->count; i++)
         failing += quorum->masters[i].fails;
     HF_EACH(item, hf_table_holds_locked(client)) {
@@ -164,14 +165,14 @@ static void hear_trouble(hf_client *client, size_t at, const hf_completion *hear
     quorum->most_fail = most;
     if (most) {
         completion.kind = HF_KIND_TROUBLE;
-        completion.status = heard->status;
+        completion.status = fails ? heard->status : HF_ECONNECT;
         completion.left_ms = hf_until(first, now);
         snprintf(
             message, room,
-            "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s: %.300s",
+            "fewer than a majority of the %zu masters renew %lld hold%s, %s ends in %.1f s%s%.300s",
             quorum->count, (long long)completion.holds, alone ? "" : "s",
             alone ? "which" : "the first of which", (double)completion.left_ms / 1000,
-            heard->error.message);
+            fails ? ": " : "", fails ? heard->error.message : "");
     } else if (recovers) {
         completion.kind = HF_KIND_TROUBLE;
         completion.holds = 0;

@@ -97,7 +97,7 @@ void hf_gathering_run(hf_gathering *of) {
             enough = true;
             until = hf_earlier(until, now + (now - began) + GRACE_MS * HF_MS);
         }
-        if (open > 0 && !late && now >= hf_after(until, LATE_MS)) {
+        if (open > 0 && !enough && !late && now >= hf_after(until, LATE_MS)) {
             /* This process stood still: the answers may be there, unread. */
             late = true;
             until = hf_after(now, of->from[0].master->transport->connect_ms / 2);

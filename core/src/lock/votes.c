@@ -148,7 +148,7 @@ void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
             hf_hold_close(of->hold);
         else
             hf_hold_drop(of->hold);
-        *of = (hf_vote){.fails = of->fails};
+        *of = (hf_vote){.fails = of->fails, .forbids = of->forbids};
     }
     ballot->fence = 0;
 }
@@ -382,7 +382,7 @@ static void lost(hf_client *client, size_t at, const hf_completion *completion) 
             continue;
         hf_call_abandon(&of->asking);
         hf_hold_close(of->hold);
-        *of = (hf_vote){.fails = of->fails};
+        *of = (hf_vote){.fails = of->fails, .forbids = of->forbids};
         if (ballot->op != NULL)
             client->quorum->ways->changed(ballot);
         else if (!still_stands(ballot))

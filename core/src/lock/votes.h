@@ -14,7 +14,8 @@ typedef struct hf_vote {
     hf_call *asking;   /* an acquire, or a confirmation, without an answer; or NULL */
     int64_t confirmed; /* the last fence that it has confirmed */
     bool refuses;      /* others hold the lock at this master */
-    bool fails;        /* the master's last answer to the acquire was an error */
+    bool fails;        /* the master's last answer to the acquire was an error, */
+    bool forbids;      /* for want of a permission */
 } hf_vote;
 
 struct hf_ballot {

@@ -2102,6 +2102,36 @@ static void test_a_lock_that_masters_refuse_says_nothing_of_others(void **state)
     hf_lock_close(theirs);
 }
 
+static int asks;
+
+static void count_asks(int which, const sim_bytes *words, size_t count) {
+    asks += which == 1 && count > 1 && words[1].length == 40 &&
+            memcmp(words[1].bytes, hf_script_acquire.sha1, 40) == 0;
+}
+
+/* The first master refuses the waiters' line: they stand in line at the next one, and do not ask
+ * all again and again. */
+static void test_a_line_that_the_first_master_refuses_is_at_the_next(void **state) {
+    hf_lock *anns = lease_lock(ann, "a", 20000, HF_ON), *bens = lease_lock(ben, "a", 20000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    servers_command(0, "ACL SETUSER default resetkeys ~b ~{b}* ~hf1:members");
+    waiter *w = waiter_start(bens, 20000);
+    sleep_ms(2000);
+    asks = 0;
+    servers_watch = count_asks;
+    sleep_ms(5000);
+    servers_watch = NULL;
+    assert_in_range(asks, 0, 15);
+    servers_command(0, "ACL SETUSER default ~*");
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* The servers' memory is full. */
 static void test_an_error_of_most_masters_is_told_as_an_error(void **state) {
     hf_lock *lock = lease_lock(ben, "k", 9000, HF_ON);
@@ -2816,6 +2846,7 @@ int main(int count, char **words) {
         TEST(test_a_vote_for_another_lock_ends_no_trouble),
         TEST(test_a_lock_that_masters_refuse_says_nothing_of_others),
         TEST(test_an_error_of_most_masters_is_told_as_an_error),
+        TEST(test_a_line_that_the_first_master_refuses_is_at_the_next),
         TEST(test_what_waits_renews_and_connects_is_counted),
         TEST(test_a_cancel_meets_a_started_acquire_that_nests),
         TEST(test_a_hold_that_was_waited_for_has_its_whole_lease),

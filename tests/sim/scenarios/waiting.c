@@ -879,6 +879,40 @@ static void test_who_stands_still_with_a_grant_asks_no_silent_server_for_ever(vo
     hf_lock_close(others);
 }
 
+static sim_process *asking;
+
+/* Stop the process once its request is at the server. */
+static void stop_who_asks(int which, const sim_bytes *words, size_t count) {
+    (void)which;
+    if (count < 2 || words[0].length != 7 || memcmp(words[0].bytes, "EVALSHA", 7) != 0)
+        return;
+    servers_watch = NULL;
+    sim_at(sim_now(), stand_still, asking);
+    sim_at(sim_now() + 5 * SIM_S, go_on, asking);
+}
+
+/* H220: the process stands still during the first request. */
+static void test_who_stands_still_as_it_asks_hears_who_has_the_lock(void **state) {
+    hf_brake *brake;
+    (void)state;
+    hf_client *cat = open_with(unix_url(), 2000, 2000); /* past the proxy, which stands still */
+    hf_lock *cats = lease_lock(cat, "k", 60000, HF_OFF);
+    asking = sim_self();
+    assert_status(hf_lock_acquire(cats, 50, NULL), HF_ETIMEOUT); /* the server knows the scripts */
+    assert_status(hf_brake_open(&brake), HF_OK);
+    for (int how = 0; how < 2; how++) {
+        assert_status(hf_hold_renew(hold), HF_OK);
+        hf_brake_set(how == 1 ? brake : NULL);
+        servers_watch = stop_who_asks;
+        assert_status(hf_lock_acquire(cats, 1000, NULL), HF_ETIMEOUT);
+        hf_brake_set(NULL);
+    }
+    hf_brake_close(brake);
+    give_back(hold, HF_OK);
+    hf_lock_close(cats);
+    hf_client_close(cat);
+}
+
 /* H274: the thread that reads for all waiters of its client stands still. */
 static void test_a_waiting_thread_that_stands_still_costs_others_no_place(void **state) {
     (void)state;
@@ -1017,6 +1051,7 @@ int main(int count, char **words) {
         TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
         TEST(test_signals_give_the_end_of_a_wait_no_time_of_its_own),
         TEST(test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock),
+        TEST(test_who_stands_still_as_it_asks_hears_who_has_the_lock),
         TEST(test_who_stands_still_with_a_grant_asks_once_more),
         TEST(test_who_stands_still_with_a_grant_asks_no_silent_server_for_ever),
         TEST(test_a_waiting_thread_that_stands_still_costs_others_no_place),
