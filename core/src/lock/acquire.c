@@ -567,7 +567,6 @@ static hf_status again_locked(acquiring *call) {
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));
     if (hf_now() >= op->until) {
-        op->until = hf_now();
         op->tries = op->delegated = true;
         op->score = 0; /* the grant has taken its place: the op only tries */
     }
