@@ -691,19 +691,16 @@ static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int6
     return status == HF_OK ? perform_held(&mine, op) : status;
 }
 
-/* Return the number of an operation as a caller gave it: HF_ON_THIS_THREAD is no caller's. */
-static int64_t given(int64_t op) { return hf_later(op, 0); }
-
 hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_ROUND_RENEW, HF_ON_THIS_THREAD); }
 
 hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
-    return renew(hold, HF_ROUND_RENEW, given(op));
+    return renew(hold, HF_ROUND_RENEW, hf_given_number(op));
 }
 
 hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_ROUND_LOOK, HF_ON_THIS_THREAD); }
 
 hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
-    return renew(hold, HF_ROUND_LOOK, given(op));
+    return renew(hold, HF_ROUND_LOOK, hf_given_number(op));
 }
 
 hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
@@ -711,7 +708,7 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 }
 
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
-    return extend(hold, duration_ms, flags, given(op));
+    return extend(hold, duration_ms, flags, hf_given_number(op));
 }
 
 /* -------------------------------------------------------- Several masters */
@@ -883,7 +880,7 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t op, bool relea
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
-    return keep(hold, duration_ms, given(op), false);
+    return keep(hold, duration_ms, hf_given_number(op), false);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
@@ -938,7 +935,9 @@ static hf_status release(hf_hold *hold, int64_t op) {
 
 hf_status hf_hold_release(hf_hold *hold) { return release(hold, HF_ON_THIS_THREAD); }
 
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, given(op)); }
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    return release(hold, hf_given_number(op));
+}
 
 /* -------------------------------------------------------------- Handing over */
 

@@ -10,6 +10,8 @@
  * functions. */
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left, int64_t number, int64_t deadline);
 #define HF_ON_THIS_THREAD INT64_MIN /* in place of the number of a started operation */
+/* Return the number of an operation as a caller gave it, never HF_ON_THIS_THREAD. */
+static inline int64_t hf_given_number(int64_t op) { return hf_later(op, 0); }
 /* Release the hold of an acquire that failed, in the background; or, while the server answers, on
  * this thread, without the mutex. True: it is gone from the server. */
 void hf_hold_give_up_locked(hf_hold *hold);

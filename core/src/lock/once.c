@@ -193,7 +193,7 @@ static hf_status finish(hf_hold *hold, int32_t state, const void *result, size_t
 
 hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                                int64_t ttl_ms, int64_t op) {
-    return finish(hold, state, result, result_len, ttl_ms, hf_later(op, 0));
+    return finish(hold, state, result, result_len, ttl_ms, hf_given_number(op));
 }
 
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,

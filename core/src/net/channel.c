@@ -453,15 +453,15 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
     drop_channels(links, link, now);
 }
 
-/* Return whether the message of the self-test is overdue. */
-static bool is_untested(const hf_link *link, int64_t now) {
-    return link->mode == HF_TESTING && link->test_heard &&
-           now >= hf_after(link->tested_at, TEST_MS);
+/* Return when the self-test fails for want of its message; HF_NO_DEADLINE: none is awaited. */
+static int64_t test_fails_at(const hf_link *link) {
+    return link->mode == HF_TESTING && link->test_heard ? hf_after(link->tested_at, TEST_MS)
+                                                        : HF_NO_DEADLINE;
 }
 
-/* Return whether the server has sent nothing for too long. */
-static bool is_silent(const hf_links *links, const hf_link *link, int64_t now) {
-    return now >= hf_after(link->heard_at, PING_MS + links->transport->command_ms);
+/* Return when the server counts as silent, if it sends nothing until then. */
+static int64_t silent_at(const hf_links *links, const hf_link *link) {
+    return hf_after(link->heard_at, PING_MS + links->transport->command_ms);
 }
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
@@ -487,14 +487,14 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
     if (link->mode == HF_UNTESTED && link->subscribed > 0 && now >= link->listens.at)
         good = test_again(links, link) && good;
     /* Read before any verdict: the thread that reads may stand still. */
-    bool mine = link->reader == NULL || link->subscribed == 0 || is_untested(link, now) ||
-                is_silent(links, link, now) ||
+    bool mine = link->reader == NULL || link->subscribed == 0 || now >= test_fails_at(link) ||
+                now >= silent_at(links, link) ||
                 (hf_connection_events(link->subscription) & POLLOUT) != 0;
     if (good && mine)
         good = hf_link_listen(links, link) == HF_OK;
-    if (good && is_untested(link, now))
+    if (good && now >= test_fails_at(link))
         fail_test(links, link, false); /* without the test's message there are no grants either */
-    else if (!good || (link->subscription != NULL && is_silent(links, link, now)))
+    else if (!good || (link->subscription != NULL && now >= silent_at(links, link)))
         hf_link_deaf(links, link);
 }
 
@@ -506,7 +506,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
     if (link->subscription == NULL)
         return link->subscription_dial != NULL || is_tried(link) ? HF_NO_DEADLINE
                                                                  : link->listens.at;
-    int64_t due = hf_after(link->heard_at, PING_MS + links->transport->command_ms);
+    int64_t due = hf_earlier(silent_at(links, link), test_fails_at(link));
     HF_EACH(at, &link->unasked)
     if (CHANNEL_OF(at)->wanted)
         due = hf_earlier(due, CHANNEL_OF(at)->tries.at);
@@ -514,8 +514,6 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
         due = hf_earlier(due, hf_after(link->pinged_at, PING_MS));
     if (link->mode == HF_UNTESTED && link->subscribed > 0)
         due = hf_earlier(due, link->listens.at);
-    if (link->mode == HF_TESTING && link->test_heard)
-        due = hf_earlier(due, hf_after(link->tested_at, TEST_MS));
     return due;
 }
 

@@ -1,7 +1,6 @@
 /* Whatever a client takes as certain of a hold is true, stays true, and is reported. */
 #include "both.h"
 
-#include "lock/client.h"
 #include "lock/renewal.h"
 
 static int set_up(void **state) { return begin_both(state, 2000); }
@@ -151,13 +150,6 @@ static void test_a_grant_that_comes_late_is_shorter(void **state) {
     assert_grant_is_short(1000, 0);
 }
 
-static void *have_the_mutex(void *of) {
-    hf_client_lock(of);
-    sleep_ms(200);
-    hf_client_unlock(of);
-    return NULL;
-}
-
 /* H272: the server's clock steps back, so that the grant seems to be old. */
 static void test_a_grant_after_a_step_back_keeps_its_turn(void **state) {
     (void)state;
@@ -183,7 +175,6 @@ static void test_a_grant_after_a_step_back_keeps_its_turn(void **state) {
 
 /* H271: a thread stands still while it has the client's mutex. */
 static void test_the_end_of_a_hold_is_told_whoever_has_the_mutex(void **state) {
-    pthread_t thread;
     char name[HF_NAME_MAX];
     size_t length;
     (void)state;
@@ -193,8 +184,7 @@ static void test_the_end_of_a_hold_is_told_whoever_has_the_mutex(void **state) {
         hf_hold *hold;
         assert_status(hf_lock_current_as(lock, "me", 2, &hold), HF_OK);
         sleep_ms(100);
-        assert_int_equal(pthread_create(&thread, NULL, have_the_mutex, client), 0);
-        sleep_ms(1);
+        pthread_t thread = mutex_thread(client);
         if (how == 0)
             assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
         else if (how == 1)

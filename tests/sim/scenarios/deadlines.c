@@ -1,8 +1,6 @@
 /* Each call ends in its time, reports why, and sends no more requests than it should. */
 #include "scenario.h"
 
-#include "lock/client.h"
-
 static int set_up(void **state) { return begin_scenario(state); }
 static int tear_down(void **state) { return end_scenario(state); }
 
@@ -152,20 +150,6 @@ static void test_a_look_is_not_counted_as_a_renewal(void **state) {
     give_back(hold, HF_OK);
     hf_lock_close(lock);
     hf_client_close(client);
-}
-
-static void *have_the_mutex(void *of) {
-    hf_client_lock(of);
-    sleep_ms(700);
-    hf_client_unlock(of);
-    return NULL;
-}
-
-static pthread_t mutex_thread(hf_client *client) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, have_the_mutex, client), 0);
-    sleep_ms(1);
-    return thread;
 }
 
 /* H275: a thread stands still while it has the client's mutex, for which a call waits. */

@@ -2401,8 +2401,7 @@ static void stop_at_info(int which, const sim_bytes *words, size_t count) {
         ++answers < COUNT_OF_MASTERS)
         return;
     servers_watch = NULL;
-    sim_at(sim_now(), stand_still, pinging);
-    sim_at(sim_now() + 2500 * SIM_MS, go_on, pinging);
+    stands_still(pinging, 0, 2500);
 }
 
 /* H277: the process stands still while the masters answer. */
@@ -2573,7 +2572,7 @@ static void test_who_stands_still_after_its_time_asks_all_the_same(void **state)
         waiter *w = waiter_start(bens, 100);
         sleep_ms(150); /* until it waits only for that master */
         set_fault(0, PAUSED, false);
-        stands_still(0, 2500);
+        stands_still(sim_self(), 0, 2500);
         sleep_ms(2500);
         waiter_join(w, HF_ETIMEOUT);
         give_back(other, HF_OK);
@@ -2598,7 +2597,7 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
         sleep_ms(long_ago ? 50 : 90);
         assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
         usleep((useconds_t)(40 + 8 * n)); /* sent, and not answered yet */
-        stands_still(0, long_ago ? 80 : 5000);
+        stands_still(sim_self(), 0, long_ago ? 80 : 5000);
         sleep_ms(long_ago ? 80 : 5000);
         waiter_join(w, HF_ETIMEOUT);
         hf_completion done = completion_within(ben, 10000);

@@ -6,6 +6,7 @@
 
 #include "../../faults/faults.h"
 
+#include "lock/client.h"
 #include "protocol/scripts.h"
 #include "servers.h"
 
@@ -67,10 +68,25 @@ static inline int64_t connects(void) {
 static inline void stand_still(void *process) { sim_pause(process); }
 static inline void go_on(void *process) { sim_resume(process); }
 
-/* Let this process stand still for a time; its threads then go on in any order. */
-static inline void stands_still(int after_ms, int for_ms) {
-    sim_at(sim_now() + after_ms * SIM_MS, stand_still, sim_self());
-    sim_at(sim_now() + (after_ms + for_ms) * SIM_MS, go_on, sim_self());
+/* Let the process stand still for a time; its threads then go on in any order. */
+static inline void stands_still(sim_process *process, int after_ms, int for_ms) {
+    sim_at(sim_now() + after_ms * SIM_MS, stand_still, process);
+    sim_at(sim_now() + (after_ms + for_ms) * SIM_MS, go_on, process);
+}
+
+static inline void *have_the_mutex(void *of) {
+    hf_client_lock(of);
+    sleep_ms(700);
+    hf_client_unlock(of);
+    return NULL;
+}
+
+/* Start a thread that stands still for 700 ms while it has the client's mutex. */
+static inline pthread_t mutex_thread(hf_client *client) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, have_the_mutex, client), 0);
+    sleep_ms(1);
+    return thread;
 }
 
 /* ------------------------------------------------------------------ Relays */

@@ -815,7 +815,7 @@ static void test_who_stands_still_until_its_time_is_up_hears_who_has_the_lock(vo
     for (int ms = 600; ms < 7000; ms += ms < 2300 ? 50 : 2300)
         for (int how = 0; how < 3; how++) {
             assert_status(hf_hold_renew(hold), HF_OK);
-            stands_still(900, ms);
+            stands_still(sim_self(), 900, ms);
             hf_brake_set(how == 1 ? brake : NULL);
             if (how < 2)
                 assert_status(hf_lock_acquire(lock, 1000, NULL), HF_ETIMEOUT);
@@ -882,8 +882,7 @@ static void stop_who_asks(int which, const sim_bytes *words, size_t count) {
     if (count < 2 || words[0].length != 7 || memcmp(words[0].bytes, "EVALSHA", 7) != 0)
         return;
     servers_watch = NULL;
-    sim_at(sim_now(), stand_still, asking);
-    sim_at(sim_now() + 5 * SIM_S, go_on, asking);
+    stands_still(asking, 0, 5000);
 }
 
 /* H220: the process stands still during the first request. */
