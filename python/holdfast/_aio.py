@@ -538,13 +538,18 @@ class AsyncHold(BaseHold):
                 self._gone()
 
     async def _leave(self, state: int, result: bytes, ttl: int) -> None:
-        """Release the hold, and report how its call ended."""
+        """Release the hold, and report how its call ended, if there is memory for a report."""
         notices, core = self._notices(), self._core
-        _, call = notices.start(
-            lambda number: core.hf_once_finish_start(self._handle, state, result, ttl, number)
-        )
-        call.ends = True
-        self._unwatch()
+        try:
+            _, call = notices.start(
+                lambda number: core.hf_once_finish_start(self._handle, state, result, ttl, number)
+            )
+            call.ends = True
+        except MemoryError:
+            notices.drop(self._handle)  # a wait for the answer could be cancelled
+            raise
+        finally:
+            self._unwatch()
         await released(self._lock, call)
 
     async def renew(self) -> None:

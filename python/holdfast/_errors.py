@@ -245,10 +245,11 @@ class ResultNotKept(LockError):
     """The result of the call."""
     reason: NotKept = "unreachable"
     """The reason: "settled" when the call was settled meanwhile, "unreachable" when the server did
-    not answer (the client goes on trying until it is closed), "server" when its memory is full
-    or the user lacks a permission (it goes on, too, if the call is made at most once), "lost"
-    when the client no longer holds the lock, "encoding" when the result is too long or cannot
-    be encoded. `__cause__` has the exception."""
+    not answer (the client goes on trying until it is closed) or this process has no memory to
+    ask it (then call resolve() later), "server" when the server's memory is full or the user lacks
+    a permission (the client goes on, too, if the call is made at most once), "lost" when the client
+    no longer holds the lock, "encoding" when the result is too long or cannot be encoded.
+    `__cause__` has the exception."""
     _outcome: Any = None
 
     def resolve(self, other: object, **how: Any) -> Any:

@@ -38,11 +38,11 @@ def seconds(milliseconds: int) -> float | None:
     return None if milliseconds == _holdfast.HF_NEVER else milliseconds / 1000
 
 
-def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None:
+def excuse(failed: LockError | MemoryError, raised: BaseException | None, quiet: bool) -> None:
     """Leave a `with` block: the exception of the release does not hide that of the body."""
     if raised is None and not (quiet and isinstance(failed, LockLost)):
         raise failed
-    _log.warning("%s", failed)
+    _log.warning("%s", str(failed) or type(failed).__name__)
     if raised is not None and hasattr(raised, "add_note"):  # since Python 3.11
         raised.add_note(f"The release failed, too: {type(failed).__name__}: {failed}")
 
@@ -352,10 +352,14 @@ class Hold(BaseHold):
         self._gone()
 
     def _leave(self, state: int, result: bytes, ttl: int) -> None:
-        """Release the hold, and report how its call ended."""
+        """Release the hold, and report how its call ended, if there is memory for a report."""
         self._unwatch()
         try:
             self._core.hf_once_finish(self._handle, state, result, ttl)
+        except MemoryError:
+            with contextlib.suppress(LockError):
+                self._core.hf_hold_release(self._handle)
+            raise
         finally:
             self._lock._client._look()
 

@@ -218,7 +218,8 @@ class Terms(Generic[Result]):
 
     def warn(self, failed: LockError | MemoryError) -> None:
         """Warn that other callers will not get the result."""
-        _log.warning("the result of once(%r) was not left for others: %s", self.name, failed)
+        why = _text(failed) or type(failed).__name__
+        _log.warning("the result of once(%r) was not left for others: %s", self.name, why)
 
 
 _TERMS = set(OnceTerms.__annotations__) - set(LockChanges.__annotations__)
@@ -682,7 +683,7 @@ class BaseTurn(Bound, Generic[Answer]):
                     yield "finish", state, result, ttl
             elif hold.state != "released":
                 yield ("release",)
-        except LockError as failed:
+        except (LockError, MemoryError) as failed:
             excuse(failed, raised, True)
 
     def _left(self, raised: BaseException | None) -> Steps[None]:

@@ -211,19 +211,38 @@ def test_an_encoder_whose_error_cannot_be_shown_ends_the_turn_too(
     assert not client.lock(name).locked()
 
 
-def test_a_result_that_no_memory_is_left_to_send_is_in_the_error(
-    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ending", ["returns", "raises", "is kept"])
+@pytest.mark.parametrize("task", [False, True], ids=["thread", "task"])
+def test_a_report_that_no_memory_is_left_for_costs_neither_the_result_nor_the_lock(
+    client: holdfast.Client, name: str, monkeypatch: pytest.MonkeyPatch, task: bool, ending: str
 ) -> None:
     def full(*_: object) -> None:
         raise MemoryError
 
     def call() -> str:
-        monkeypatch.setattr(holdfast.Hold, "_leave", full)
+        for each in "hf_once_finish", "hf_once_finish_start":
+            monkeypatch.setattr(client._core, each, full)
+        if ending != "returns":
+            raise KeyError("broken")
         return "paid"
 
-    with pytest.raises(holdfast.ResultNotKept) as told:
-        client.once(name, call, ttl=TTL, at_most_once=True)
-    assert (told.value.result, told.value.reason) == ("paid", "unreachable")
+    async def awaited() -> str:
+        return call()
+
+    keep = KeyError if ending == "is kept" else None
+    terms: Any = {"at_most_once": True, "keep": keep, "lease": None}
+    with pytest.raises((holdfast.ResultNotKept, KeyError)) as told:
+        if task:
+            asyncio.run(client.aio.once(name, awaited, ttl=TTL, **terms))
+        else:
+            client.once(name, call, ttl=TTL, **terms)
+    if ending == "returns":
+        assert isinstance(told.value, holdfast.ResultNotKept)
+        assert (told.value.result, told.value.reason) == ("paid", "unreachable")
+    until(lambda: not client.lock(name).locked())
+    outcome = client.once_result(name)
+    assert outcome is not None
+    assert outcome.state == "unknown"
 
 
 def test_a_result_of_others_that_is_no_json_says_so(client: holdfast.Client, name: str) -> None:

@@ -77,7 +77,10 @@ final class Once<T> {
         } catch (IllegalArgumentException e) {
             end(turn, unknown(e), e);
             throw notKept(turn, made, ResultNotKeptException.Reason.ENCODING, e);
-        } catch (HoldfastException | LockNotHeldException | ClosedException e) {
+        } catch (HoldfastException
+                | LockNotHeldException
+                | ClosedException
+                | OutOfMemoryError e) {
             if (options.atMostOnce()) {
                 throw notKept(turn, made, reason(e), e);
             }
@@ -147,7 +150,7 @@ final class Once<T> {
     private static void end(Turn turn, End end, Throwable failure) {
         try {
             turn.end(end.state, end.bytes, end.ttl);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | OutOfMemoryError e) {
             failure.addSuppressed(e);
         }
     }

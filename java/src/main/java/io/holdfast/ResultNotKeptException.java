@@ -16,7 +16,10 @@ public final class ResultNotKeptException extends HoldfastException {
     public enum Reason {
         /** The call was settled meanwhile, or the record belongs to another caller. */
         SETTLED,
-        /** The server did not answer; the client goes on trying until it is closed. */
+        /**
+         * The server did not answer, and the client goes on trying until it is closed; or the cause is
+         * an {@link OutOfMemoryError}: then call {@link #resolve} later.
+         */
         UNREACHABLE,
         /**
          * The server's memory is full, or the user lacks a permission. The client goes on trying if

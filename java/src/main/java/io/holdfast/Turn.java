@@ -66,6 +66,7 @@ public interface Turn {
      * @throws ServerException if the server did not keep it: the next caller has its turn, but not if
      *     the call is made at most once
      * @throws HoldfastException if the server could not be asked
+     * @throws OutOfMemoryError if there is no memory for the report: the hold is released without it
      */
     default void finish(byte[] result, Duration ttl) {
         end(Outcome.State.DONE, result, ttl);

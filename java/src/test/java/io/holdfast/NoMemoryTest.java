@@ -3,9 +3,13 @@ package io.holdfast;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.reflect.Field;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
@@ -14,7 +18,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 
-/** The heap is full where a lock has just been acquired: it has a caller, or is given back. */
+/** The heap is full where a lock has just been acquired, or is given up: it has a caller, or is free. */
 final class NoMemoryTest extends RedisTest {
     /** Of a lock that would stand for ever. */
     private static final LockOptions OPTIONS =
@@ -125,5 +129,64 @@ final class NoMemoryTest extends RedisTest {
         Async.until(() -> !redis.exists(name));
         assertThrows(NullPointerException.class, named::acquireAsync);
         Async.until(() -> !redis.exists(name));
+    }
+
+    /** Lets the report of a call fail before it reaches the core, or just after. */
+    private void withoutMemoryToReport(Turn turn, boolean late) throws Exception {
+        if (late) {
+            Runnable forget = () -> {
+                throw new OutOfMemoryError("in a test");
+            };
+            set(turn.hold(), "forget", forget);
+        } else {
+            Object completions = get(get(turn.hold(), "client"), "completions");
+            set(completions, "operations", new Full<>(null));
+        }
+    }
+
+    @Test
+    void aReportForWhichThereIsNoMemoryReleasesTheLock() throws Exception {
+        OnceOptions<String> options =
+                OnceOptions.of(Duration.ofSeconds(20), Codec.UTF_8).atMostOnce(true);
+        for (boolean late : new boolean[] {false, true}) {
+            for (boolean async : new boolean[] {false, true}) {
+                String each = name + late + async;
+                try (HoldfastClient own = connect()) {
+                    Turn turn = own.lock(each, OPTIONS).begin(options);
+                    withoutMemoryToReport(turn, late);
+                    byte[] paid = "paid".getBytes(StandardCharsets.UTF_8);
+                    if (async) {
+                        CompletableFuture<Void> told = turn.finishAsync(paid, options.ttl());
+                        assertTrue(told.isCompletedExceptionally());
+                    } else {
+                        assertThrows(
+                                OutOfMemoryError.class, () -> turn.finish(paid, options.ttl()));
+                    }
+                    Async.until(() -> !client.lock(each).isLocked());
+                }
+            }
+        }
+    }
+
+    @Test
+    void aResultForWhoseReportThereIsNoMemoryIsInTheException() throws Exception {
+        OnceOptions<String> options =
+                OnceOptions.of(Duration.ofSeconds(20), Codec.UTF_8).atMostOnce(true);
+        try (HoldfastClient own = connect()) {
+            HoldfastLock mine = own.lock(name, OPTIONS);
+            ResultNotKeptException told =
+                    assertThrows(
+                            ResultNotKeptException.class,
+                            () ->
+                                    mine.once(
+                                            options,
+                                            () -> {
+                                                Object completions =
+                                                        get(get(mine, "client"), "completions");
+                                                set(completions, "operations", new Full<>(null));
+                                                return "paid";
+                                            }));
+            assertEquals("paid", told.<String>result());
+        }
     }
 }

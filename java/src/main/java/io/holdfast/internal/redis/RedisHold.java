@@ -21,9 +21,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import java.util.function.LongBinaryOperator;
-import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.LongToIntFunction;
+import java.util.function.Supplier;
 
 /** A hold on Redis. */
 final class RedisHold implements Hold, Completions.Watcher {
@@ -254,29 +254,28 @@ final class RedisHold implements Hold, Completions.Watcher {
 
     @Override
     public CompletableFuture<Void> releaseAsync() {
-        return ending(this::startRelease);
+        return ending(() -> client.start(this::startRelease));
     }
 
     /** Releases the hold, and reports how a call ended. */
     void finish(int state, byte[] bytes, long ttlMillis) {
-        Completions.Outcome outcome =
-                client.start(number -> startFinish(state, bytes, ttlMillis, number)).join();
+        Completions.Outcome outcome = startFinish(state, bytes, ttlMillis).join();
         seeLoss(outcome);
         outcome.check();
     }
 
     CompletableFuture<Void> finishAsync(int state, byte[] bytes, long ttlMillis) {
-        return ending(number -> startFinish(state, bytes, ttlMillis, number));
+        return ending(() -> startFinish(state, bytes, ttlMillis));
     }
 
-    private CompletableFuture<Void> ending(LongConsumer start) {
+    private CompletableFuture<Void> ending(Supplier<Completions.Operation> start) {
+        CompletableFuture<Void> released = new CompletableFuture<>();
         Completions.Operation operation;
         try {
-            operation = client.start(start);
-        } catch (LockNotHeldException | ClosedException e) {
+            operation = start.get();
+        } catch (LockNotHeldException | ClosedException | OutOfMemoryError e) {
             return CompletableFuture.failedFuture(e);
         }
-        CompletableFuture<Void> released = new CompletableFuture<>();
         operation.thenAcceptAsync(
                 outcome -> {
                     seeLoss(outcome);
@@ -294,20 +293,34 @@ final class RedisHold implements Hold, Completions.Watcher {
         startEnd(hold -> Core.hf_hold_release_start(hold, operation));
     }
 
-    private void startFinish(int state, byte[] bytes, long ttlMillis, long operation) {
-        startEnd(
-                hold -> Core.hf_once_finish_start(hold, state, bytes, ttlMillis, operation));
+    /** Starts the report. Without memory for it, the hold is released, and no report is sent. */
+    private Completions.Operation startFinish(int state, byte[] bytes, long ttlMillis) {
+        try {
+            return client.start(
+                    number ->
+                            startEnd(
+                                    hold ->
+                                            Core.hf_once_finish_start(
+                                                    hold, state, bytes, ttlMillis, number)));
+        } catch (OutOfMemoryError e) {
+            handle.call(client::releaseUnawaited); // if this fails, the caller can still close it
+            handle.close(this::forgotten);
+            throw e;
+        }
     }
 
+    /** Starts to end the hold. Without memory it is as before, and can be released again. */
     private void startEnd(LongToIntFunction start) {
-        Integer begun =
-                handle.close(
-                        hold -> {
-                            beforeEnd(hold);
-                            return start.applyAsInt(hold);
-                        });
-        if (begun == null) {
-            throw released();
+        boolean over = true;
+        try {
+            call(start::applyAsInt);
+        } catch (OutOfMemoryError e) {
+            over = false;
+            throw e;
+        } finally {
+            if (over) {
+                handle.close(this::forgotten);
+            }
         }
     }
 
@@ -317,7 +330,10 @@ final class RedisHold implements Hold, Completions.Watcher {
     }
 
     private void beforeEnd(long hold) {
-        lastCause = Core.hf_hold_cause(hold);
+        int cause = Core.hf_hold_cause(hold);
+        if (cause != Core.HF_CAUSE_NONE) { // else its release may have found it gone
+            lastCause = cause;
+        }
         forget.run();
     }
 

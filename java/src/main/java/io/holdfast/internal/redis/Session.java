@@ -227,11 +227,18 @@ final class Session {
         } catch (ClosedException | LockNotHeldException e) {
             return CompletableFuture.completedFuture(null); // it is released already
         } catch (OutOfMemoryError e) {
-            Core.hf_hold_release_start(hold, completions.unawaited());
+            releaseUnawaited(hold);
             throw e;
         } finally {
             Core.hf_hold_close(hold);
         }
+    }
+
+    /** Starts to release a hold, unless it was released; no caller waits for the answer. Returns 0. */
+    int releaseUnawaited(long hold) {
+        return Core.hf_hold_state(hold) == Core.HF_STATE_RELEASED
+                ? 0
+                : Core.hf_hold_release_start(hold, completions.unawaited());
     }
 
     void watch(long number, Completions.Watcher hold) {
