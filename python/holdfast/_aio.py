@@ -564,10 +564,11 @@ class AsyncHold(BaseHold):
     async def keep(self, seconds: float | timedelta) -> None:
         """Leave the lock held for `seconds` from now on, as Hold.keep().
 
-        If this is cancelled, the request goes on.
+        If this is cancelled, the request goes on; if that fails, the hold is released.
         """
         milliseconds, core = duration("seconds", seconds, least=0), self._core
-        _, call = self._notices().start(
+        notices = self._notices()
+        _, call = notices.start(
             lambda number: core.hf_hold_keep_start(self._handle, milliseconds, number)
         )
         call.ends = True
@@ -576,6 +577,7 @@ class AsyncHold(BaseHold):
         except asyncio.CancelledError:  # the end of a block releases the hold all the same
             self._loose = False
             self._leave_block()
+            notices.leave(call, self._handle)
             raise
         self._gone()
 

@@ -38,6 +38,8 @@ class Call:
         self._loop = loop
         self.taken = taken
         self.ends = False  # whether it ends a hold, for which another caller may wait
+        # The hold to release if the operation fails, because its task was cancelled.
+        self.left: _holdfast.Hold | None = None
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
@@ -408,7 +410,18 @@ class Notices:
             self.drop(hold)
         self._calls.pop(op, None)  # last: after an exception above, all of this is repeated
         if call is not None and call.ends:
+            self.give_up_left(call)
             self.look()
+
+    def leave(self, call: Call, hold: _holdfast.Hold) -> None:
+        """Let the operation go on without its task; if it fails, release the hold."""
+        call.left = hold
+        self.give_up_left(call)
+
+    def give_up_left(self, call: Call) -> None:
+        """Release the hold of an operation that has failed without its task."""
+        if call.outcome is not None and call.outcome[0] != _holdfast.HF_OK:
+            self.drop(call.left)
 
 
 def safely(work: Callable[[Told], object], told: Told) -> None:

@@ -124,6 +124,23 @@ def test_a_server_that_is_gone_or_guarded_or_silent_is_not_a_holder(own: Own) ->
         own.resume()
 
 
+def test_a_cancelled_keep_that_fails_leaves_no_hold_without_a_task(own: Own) -> None:
+    async def main(client: holdfast.Client) -> None:
+        async with client.aio.lock("kept", lease=60) as hold:
+            own.pause()
+            keeping = asyncio.ensure_future(hold.keep(60))
+            await asyncio.sleep(0)
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            assert keeping.cancelled()
+        await asyncio.to_thread(until, lambda: hold.state != "held")
+        own.resume()
+        await client.aio.lock("kept").acquire(timeout=10)
+
+    with hasty(own.url) as client:
+        asyncio.run(main(client))
+
+
 def keep_by_a_thread(client: holdfast.Client, during: Callable[[], object]) -> None:
     with client.lock("kept", lease=12):
         during()
