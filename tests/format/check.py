@@ -1004,6 +1004,8 @@ class Run:
         bury = any(copy[0] == who for copy in self.copies)
         text = self.words(who, w, True)[5]
         answer = self.run("cancel", [*KEYS.all, KEYS.dead(who)], who, int(bury), text)
+        first = min((h["ends"] for h in self.holds.values()), default=NEVER) + 0.2
+        owners = {h["owner"] for h in self.holds.values() if h["mode"] != "s" or h["ends"] <= first}
         if bury:
             self.buried.add(who)
         if who in self.holds:
@@ -1012,6 +1014,8 @@ class Run:
         else:
             self.expect(answer, 0)
             self.queue.pop(who)
+            if owners and answer[5] not in owners:
+                self.wrong(f"held by {answer[5]}, expected {owners}")
         self.general()
 
     def late(self) -> None:
@@ -1582,6 +1586,7 @@ MUTANTS = [
     ("_grant", "ghosts[mark], mark = true, NOBODY", "mark = NOBODY"),
     ("_grant", "(lease == 0 or lease > 3000) and 3000 or lease", "lease"),
     ("cancel", "or refused('ZREM', Q, ARGV[3])", ""),
+    ("cancel", "local id, owner, again = holder()", "local id, owner, again = '', ''"),
     ("claim", "if mark == client then mark = NOBODY end", ""),
     ("inspect", "ttl = left(ms(call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]))", ""),
     ("_state", "or last > fence", ""),

@@ -1200,6 +1200,19 @@ class Edges:
         self.expect("S and K end with the first", min(ends) > 25000, lock.state())
         r.flushall()
 
+    def test_who_waited_too(self, lock: Lock, r: redis.Redis) -> None:
+        """A cancel names no waiter that it lets in, unless the lock was free."""
+        lock.share(1), lock.acquire(2), lock.acquire(3, "s0")
+        answer = lock.cancel(2)
+        self.expect("the holder", answer[1] > 3000 and answer[5] == "o1", answer, lock.state())
+        self.expect("and another reader", r.zcard(self.keys.S) == 2, lock.state())
+        r.flushall()
+        lock.acquire(1, lease=50), lock.acquire(2), lock.acquire(3)
+        self.clock.pass_ms(70)
+        answer = lock.cancel(2)
+        self.expect("the next in line", answer[5] == "o3", answer, lock.state())
+        r.flushall()
+
     def test_dead_id_behind_one(self, lock: Lock, r: redis.Redis) -> None:
         """A short release and a wait learn of a dead id, as they do of a fence."""
         lock.take(1), lock.acquire(2)

@@ -228,6 +228,28 @@ static void test_what_is_free_when_the_time_is_up_is_not_told_as_held(void **sta
     give_back(done.hold, HF_OK);
 }
 
+/* H283: the end of a writer's wait lets in a reader that came after the writer. */
+static void test_who_waited_too_is_not_told_as_the_holder(void **state) {
+    (void)state;
+    hf_lock *reads = open_lock(other, "m", "ann", OPTIONS(.lease_ms = 10000, .mode = HF_SHARED)),
+            *waits = open_lock(other, "m", "cat", OPTIONS(.lease_ms = 10000, .mode = HF_SHARED)),
+            *writes = lease_lock(client, "m", 10000, HF_ON);
+    hf_hold *read = held(reads);
+    assert_status(hf_lock_acquire_start(writes, NULL, 0, 1000, NULL, 1), HF_OK);
+    assert_soon(queued("m") == 1);
+    assert_status(hf_lock_acquire_start(waits, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    assert_soon(queued("m") == 2);
+    hf_completion late = next_of(client), let_in = next_of(other);
+    assert_status(late.status, HF_ETIMEOUT);
+    assert_non_null(strstr(late.error.message, "at last by 'ann'"));
+    assert_status(let_in.status, HF_OK);
+    give_back(let_in.hold, HF_OK);
+    give_back(read, HF_OK);
+    hf_lock_close(reads);
+    hf_lock_close(waits);
+    hf_lock_close(writes);
+}
+
 /* H220: the last request of the call, and the requests after it, are answered late. */
 static void test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may(void **state) {
     (void)state;
@@ -1021,6 +1043,7 @@ int main(int count, char **words) {
         TEST(test_a_close_buries_no_waiter_that_was_answered),
         TEST(test_a_claim_that_is_refused_is_not_told_as_too_few_replicas),
         TEST(test_what_is_free_when_the_time_is_up_is_not_told_as_held),
+        TEST(test_who_waited_too_is_not_told_as_the_holder),
         TEST(test_what_is_asked_in_the_end_takes_no_longer_than_the_call_may),
         TEST(test_no_memory_to_ask_in_the_end_is_not_told_as_held),
         TEST(test_a_pass_that_waits_follows_the_stored_rate),
