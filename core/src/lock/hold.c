@@ -291,7 +291,8 @@ static hf_status release_status(const operation *mine, hf_status status) {
 }
 
 /* Count a release. A hold that was lost before is counted already; a hold that the server forgot is
- * lost now, and the joined holds with it. */
+ * lost now, and the joined holds with it, unless its lease ended while the release was on its
+ * way. */
 static void count_release_locked(const operation *mine) {
     hf_tally *tally = mine->hold->terms.counting.tally;
     if (mine->how != '\0')
@@ -301,9 +302,11 @@ static void count_release_locked(const operation *mine) {
     if (mine->status == HF_OK || mine->outcome == HF_RELEASE_REFUSED)
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
-        tally->stats.lost_gone++;
-        /* Its lease may have ended while the release was on its way: then no other hold is lost. */
-        if (mine->other != NULL && hf_now() < mine->hold->validity.deadline)
+        bool gone = mine->hold->cause == HF_CAUSE_GONE;
+        tally->stats.lost_gone += gone;
+        tally->stats.lost_unreachable += mine->hold->cause == HF_CAUSE_UNREACHABLE;
+        tally->stats.lost_expired += mine->hold->cause == HF_CAUSE_EXPIRED;
+        if (mine->other != NULL && gone)
             hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);
     }
 }
@@ -396,6 +399,12 @@ static void settle_release(operation *mine, hf_status status) {
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
     mine->status = release_status(mine, status);
+    if (mine->status == HF_ELOST && mine->state == HF_STATE_HELD) {
+        int64_t now = hf_now();
+        hold->cause = now < hold->validity.deadline ? HF_CAUSE_GONE : hf_loss_cause(hold);
+        hf_hold_count_loss_locked(hold, now); /* its end is counted: this only sets the reason */
+        hf_hold_explain_lost(hold, HF_HOW_LOST);
+    }
     hf_error error = *hf_error_last(); /* of this hold, not of the holds joined with it */
     if (!mine->unknown)
         count_release_locked(mine);
@@ -463,9 +472,10 @@ void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, 
     if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {
-        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
-    } else if (left_ms == HF_RENEWAL_GONE) {
+        hf_hold_lose_gone_locked(hold);
+    } else if (left_ms == HF_RENEWAL_GONE) { /* it is being adopted */
         hold->state = HF_STATE_LOST;
+        hold->why = HF_WHY_GONE;
     } else if (left_ms >= HF_TTL_NONE) {
         /* A hold that is not in the table yet has no deadline that could have passed. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
@@ -482,10 +492,8 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
         return hf_unexpected("renew");
     if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY)
         return hf_hold_explain_refused(hold);
-    int state = hf_hold_state_now(hold, hf_now());
-    if (state == HF_STATE_LOST && left_ms == HF_RENEWAL_GONE)
-        return hf_hold_explain_gone(hold);
-    return hf_hold_explain_state(hold, state, "its lease ended before the answer came");
+    return hf_hold_explain_state(hold, hf_hold_state_now(hold, hf_now()),
+                                 "its lease ended before the answer came");
 }
 
 static void renewal_request(hf_request *request, const hf_hold *hold, int64_t lease_ms,

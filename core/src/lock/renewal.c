@@ -291,6 +291,13 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_hold_lose_others_locked(hold, cause);
 }
 
+void hf_hold_lose_gone_locked(hf_hold *hold) {
+    bool over = hf_hold_state_now(hold, hf_now()) == HF_STATE_LOST;
+    int cause = over ? hf_loss_cause(hold) : HF_CAUSE_GONE;
+    lose(hold, cause, true);
+    hf_hold_lose_others_locked(hold, cause);
+}
+
 void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
     hold->pushed = false;
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
@@ -299,11 +306,7 @@ void hf_hold_shown_locked(hf_hold *hold, int64_t sent_at) {
             return;
         }
         HF_MARK("H44");
-        bool over = hf_hold_state_now(before, hf_now()) == HF_STATE_LOST; /* it has ended, and that
-                                                                           * was not noticed */
-        int cause = over ? hf_loss_cause(before) : HF_CAUSE_GONE;
-        lose(before, cause, true);
-        hf_hold_lose_others_locked(before, cause);
+        hf_hold_lose_gone_locked(before);
     }
     hold->shown_at = hf_now();
     hf_table_shown_locked(hold);
@@ -373,7 +376,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     if (!is_held(hold))
         return;
     if (left_ms == HF_RENEWAL_GONE) {
-        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
+        hf_hold_lose_gone_locked(hold);
         return;
     }
     if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY) {

@@ -55,6 +55,8 @@ void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hol
 int hf_loss_cause(const hf_hold *hold);
 /* Lose the hold: report the loss, and undo what is left of it on the server. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);
+/* Lose a hold that the server does not have; its lease may have ended, which no timer has seen. */
+void hf_hold_lose_gone_locked(hf_hold *hold);
 /* Take an answer to a request sent at sent_at that shows that the server has the hold: lose the
  * holds that the server no longer has. If a hold was requested later, the server may have forgotten
  * this hold since: claim it. */

@@ -519,6 +519,46 @@ static void test_a_release_that_finds_what_it_is_to_keep_lost_ends_it(void **sta
     hf_lock_close(lock);
 }
 
+static hf_status extend(hf_hold *hold) { return hf_hold_extend(hold, 60000, 0); }
+static hf_status replace(hf_hold *hold) { return hf_hold_extend(hold, 60000, HF_EXTEND_REPLACE); }
+static hf_status keep(hf_hold *hold) { return hf_hold_keep(hold, 60000); }
+static void server_goes_on(void *unused) {
+    (void)unused;
+    sim_server_pause(servers_at(0), false);
+}
+
+/* H284: the server stands still until the lease has ended, and then does not have the hold. */
+static void test_what_ends_on_the_way_of_a_call_is_told_as_that(void **state) {
+    static hf_status (*const calls[])(hf_hold * hold) = {
+        hf_hold_release, hf_hold_renew, hf_hold_check, extend, replace, keep};
+    (void)state;
+    for (int timed = 0; timed < 2; timed++) /* a timer sees the end, or no thread but this */
+        for (int renew = 0; renew <= timed; renew++) {
+            hf_client *ann = open_client();
+            hf_lock *lock = lease_lock(ann, "k", 600, renew ? HF_ON : HF_OFF);
+            int32_t cause = renew ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
+            hf_stats stats = {.size = sizeof stats};
+            assert_true(!timed || hf_client_fd(ann) >= 0);
+            for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+                hf_hold *hold = held(lock);
+                sleep_ms(100);
+                sim_server_pause(servers_at(0), true);
+                sim_at(sim_now() + 700 * SIM_MS, server_goes_on, NULL);
+                sleep_ms(300);
+                assert_status(calls[i](hold), HF_ELOST);
+                assert_int_equal(hf_error_last()->cause, cause);
+                assert_int_equal(hf_hold_cause(hold), cause);
+                assert_null(strstr(hf_error_message(), "no longer knows it"));
+                assert_status(hf_client_stats(ann, &stats), HF_OK);
+                assert_int_equal(renew ? stats.lost_unreachable : stats.lost_expired, i + 1);
+                assert_int_equal(stats.lost_gone, 0);
+                hf_hold_close(hold);
+            }
+            hf_lock_close(lock);
+            hf_client_close(ann);
+        }
+}
+
 static void test_a_started_release_is_counted_as_any_other(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
@@ -680,6 +720,7 @@ int main(int count, char **words) {
         TEST(test_a_hold_that_is_lost_when_it_is_confirmed_is_not_told_as_held),
         TEST(test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost),
         TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
+        TEST(test_what_ends_on_the_way_of_a_call_is_told_as_that),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_a_release_by_the_lock_takes_no_hold_of_another_thread),
         TEST(test_a_thread_gives_back_its_own_permit),
