@@ -172,7 +172,28 @@ static void test_a_lease_that_ends_on_the_way_to_the_next_is_named(void **state)
     pthread_join(first.thread, NULL);
     assert_status(first.status, HF_EBUSY);
     assert_int_equal(first.error.lock, 1);
-    assert_non_null(strstr(first.error.message, "the lease of lock 'a' ended"));
+    assert_non_null(strstr(first.error.message, "lock 'a' is lost: its lease"));
+    assert_soon(is_free(theirs[0]) && is_free(theirs[1]));
+    hf_lock_close(brief);
+    close_all();
+}
+
+/* H285 */
+static void test_a_hold_that_is_deleted_on_the_way_to_the_next_is_told_as_that(void **state) {
+    (void)state;
+    open_all();
+    hf_lock *brief = lease_lock(client, "a", 600, HF_ON);
+    call first = {.locks = {locks[1], brief}};
+    proxy_next(way, HOLD_REPLY, "\r\nb\r\n");
+    pthread_create(&first.thread, NULL, run_call, &first);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    TELL("DEL a");
+    sleep_ms(600); /* a renewal finds out */
+    atomic_store(&way->holds_reply, false);
+    pthread_join(first.thread, NULL);
+    assert_status(first.status, HF_EBUSY);
+    assert_int_equal(first.error.lock, 1);
+    assert_non_null(strstr(first.error.message, "lock 'a' is lost: the server no longer knows it"));
     assert_soon(is_free(theirs[0]) && is_free(theirs[1]));
     hf_lock_close(brief);
     close_all();
@@ -254,6 +275,7 @@ int main(int count, char **words) {
         TEST(test_a_lost_answer_in_between_leaves_nothing),
         TEST(test_a_lease_that_ends_in_an_outage_is_told_as_that),
         TEST(test_a_lease_that_ends_on_the_way_to_the_next_is_named),
+        TEST(test_a_hold_that_is_deleted_on_the_way_to_the_next_is_told_as_that),
         TEST(test_a_holder_that_is_killed_leaves_both_to_their_leases),
         TEST(test_a_paused_holder_knows_that_it_has_lost_both),
     };

@@ -22,7 +22,8 @@ static hf_status join_locked(hf_client *client, hf_hold *const *holds, size_t co
     if (status == HF_OK) /* it releases the others if one is lost */
         status = hf_thread_start_locked(client);
     for (size_t i = 0; i < count && status == HF_OK; i++) {
-        status = hf_hold_explain_state(holds[i], hf_hold_state_now(holds[i], now), HF_HOW_LOST);
+        status =
+            hf_hold_explain_state(holds[i], hf_hold_state_now(holds[i], now), "its lease ended");
         hf_explain_lock(i);
     }
     if (status != HF_OK || count == 1)
@@ -113,17 +114,12 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
         HF_MARK("H32");
         return status;
     }
-    size_t at = (size_t)hf_error_last()->lock;
-    const char *lock = hf_names_quoted(holds[at]->names);
+    hf_error why = *hf_error_last();
+    status = timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT;
     if (unreachable_locked(holds, count)) /* perhaps no other owner holds any of the locks */
-        status = hf_fail(HF_ECONNECT,
-                         "the lease of lock %s ended before the client could renew it on the "
-                         "server, while the others were waited for",
-                         lock);
-    else
-        status = hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
-                         "the lease of lock %s ended while the others were waited for", lock);
-    hf_explain_lock(at);
+        status = HF_ECONNECT;
+    hf_fail(status, "the locks were never held together: %s", why.message);
+    hf_explain_lock((size_t)why.lock);
     return status;
 }
 
