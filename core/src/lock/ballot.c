@@ -199,8 +199,11 @@ static void end_unanswered(struct hf_ballot *ballot) {
                true);
 }
 
+/* End the acquire: the time is up. Votes without a majority, or that ended, show no other holder.
+ */
 static void time_is_up(struct hf_ballot *ballot) {
-    if (hf_masters_refuse(ballot->client) || ballot->reached < majority_of(ballot)) {
+    if (hf_masters_refuse(ballot->client) || ballot->refused == 0 ||
+        ballot->reached < majority_of(ballot)) {
         end_unanswered(ballot);
         return;
     }
@@ -219,13 +222,6 @@ static void go_beyond_time(struct hf_ballot *ballot, int part) {
     if (ballot->time == HF_IN_TIME)
         ballot->ends_at = patience(ballot);
     ballot->time = part;
-}
-
-static bool is_refused(const struct hf_ballot *ballot) {
-    for (size_t i = 0; i < hf_votes_masters(ballot); i++)
-        if (ballot->votes[i].refuses)
-            return true;
-    return false;
 }
 
 /* Ask once more: the time is up, and only a majority's answer shows that others kept the lock. */
@@ -288,13 +284,15 @@ static bool stands_back(const struct hf_ballot *ballot) {
 }
 
 static void won(struct hf_ballot *ballot) {
-    int64_t now = hf_now(), deadline = hf_votes_deadline(ballot);
+    int64_t deadline = hf_votes_deadline(ballot), now = hf_now();
     hf_op *op = ballot->op;
     hf_hold *hold = op->hold;
     bool ended = deadline <= now;
     ballot->asks = false;
     if (ended || stands_back(ballot)) {
-        if (!ended) {
+        if (ended) {
+            ballot->reached = 0; /* what they would have shown */
+        } else {
             ballot->recheck_at = recheck_after(STOOD_BACK_MS);
             hf_waiting_handed_on_locked(ballot->client, hold->names, now);
         }
@@ -330,9 +328,11 @@ static void step(struct hf_ballot *ballot) {
     while (ballot->asks) {
         int64_t now = hf_now(), overdue_at = HF_NO_DEADLINE;
         bool asked = false;
-        ballot->reached = 0;
-        for (size_t i = 0; i < hf_votes_masters(ballot); i++)
+        ballot->reached = ballot->refused = 0;
+        for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
             ballot->reached += ballot->votes[i].hold != NULL || ballot->votes[i].refuses;
+            ballot->refused += ballot->votes[i].refuses;
+        }
         bool patient = ballot->reached < majority_of(ballot);
         for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
             said[i] = said_by(ballot, i, now, patient);
@@ -391,10 +391,7 @@ static void ballot_due(hf_timer *timer, int64_t now) {
     struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
     bool over = now >= end_of(ballot);
     if (over && (ballot->time == HF_LAST || ballot->op->timeout_ms == 0)) {
-        if (is_refused(ballot))
-            time_is_up(ballot);
-        else /* votes without a confirmation show no other holder */
-            end_unanswered(ballot);
+        time_is_up(ballot);
         return;
     }
     if (over || ballot->time == HF_LATE) {
@@ -441,7 +438,8 @@ static void voted(hf_call *call, const hf_completion *completion) {
         hf_vote_take(ballot, at, completion->hold);
     } else {
         if (!in_line)
-            of->refuses = completion->status == HF_EBUSY;
+            of->refuses = completion->status == HF_EBUSY &&
+                          completion->error.cause == HF_CAUSE_NONE; /* else its vote has ended */
         ballot->lacks = ballot->lacks || completion->status == HF_ENOMEM;
     }
     if (of->forbids && has_failed(ballot, true)) {

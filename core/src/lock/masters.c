@@ -131,8 +131,9 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names, hf_
         else if (master->down)
             hf_warn(why, sizeof why, "%s", master->why);
     }
-    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s%s",
-                   quorum->count, hf_names_quoted(names), *why != '\0' ? "; " : "", why);
+    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s; %s",
+                   quorum->count, hf_names_quoted(names),
+                   *why != '\0' ? why : "the time was too short for their answers");
 }
 
 /* ------------------------------------------------------------ Completions */

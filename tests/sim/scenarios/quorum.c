@@ -2635,6 +2635,59 @@ static void test_a_try_takes_the_time_to_connect_once(void **state) {
     hf_lock_close(lock);
 }
 
+/* H289: a master that was stopped carries out the first acquire when it is taken back already, and
+ * does not know the script of the release. */
+static void test_a_vote_that_is_taken_back_is_no_other_owner_s(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_lock *other = lease_lock(ann, "other", 20000, HF_ON);
+    (void)state;
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "SCRIPT FLUSH");
+    hf_hold *hold = acquire(other);
+    assert_soon(
+        has_votes(hold, COUNT_OF_MASTERS)); /* so that they know the script of the acquire */
+    last_fence += 3600000000;
+    servers_command(1, text("SET {k}k:hf1:f %lld", (long long)last_fence)); /* no votes agree */
+    set_fault(1, PAUSED, true);
+    hf_hold *first;
+    assert_status(hf_lock_acquire(lock, 10000, &first), HF_OK);
+    give_back(first, HF_OK);
+    set_fault(2, CUT, true);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    sleep_ms(1200);
+    set_fault(0, PAUSED, true);
+    set_fault(1, PAUSED, false);
+    assert_status(completion_within(ann, 10000).status, HF_ECONNECT);
+    set_fault(0, PAUSED, false);
+    set_fault(2, CUT, false);
+    assert_given_back();
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
+/* H290: one master is away, and another votes after the lease. */
+static void test_a_vote_that_has_ended_is_no_other_owner_s(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 500, HF_ON);
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        hf_hold *hold = acquire(lock);
+        assert_soon(
+            has_votes(hold, COUNT_OF_MASTERS)); /* they are connected, and know the scripts */
+        give_back(hold, HF_OK);
+        assert_soon(is_free_everywhere());
+        set_fault(1, PAUSED, true);
+        set_fault(2, CUT, true);
+        waiter *w = waiter_start(lock, waits * 100);
+        sleep_ms(900);
+        set_fault(1, PAUSED, false);
+        waiter_join(w, HF_ECONNECT);
+        set_fault(2, CUT, false);
+        assert_given_back();
+    }
+    hf_lock_close(lock);
+}
+
 /* A round is under way when the time ends, and one master hangs: the answers of the others count.
  */
 static void test_a_round_that_is_under_way_when_the_time_is_up_is_the_last(void **state) {
@@ -2867,6 +2920,8 @@ int main(int count, char **words) {
         TEST(test_who_stands_still_after_its_time_asks_all_the_same),
         TEST(test_who_stands_still_until_its_time_is_up_hears_the_masters),
         TEST(test_a_try_takes_the_time_to_connect_once),
+        TEST(test_a_vote_that_is_taken_back_is_no_other_owner_s),
+        TEST(test_a_vote_that_has_ended_is_no_other_owner_s),
         TEST(test_a_round_that_is_under_way_when_the_time_is_up_is_the_last),
         TEST(test_a_hold_that_is_not_renewed_ends_with_its_lease),
         TEST(test_who_has_no_memory_to_ask_for_a_confirmation_says_so),
