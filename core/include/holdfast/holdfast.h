@@ -759,7 +759,9 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_ECANCELED  The client was closed during the wait, or the thread's brake was pulled.
  * @retval HF_EREPLICAS  Too few replicas confirmed the lock in time. It was released again.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EUNSUPPORTED, HF_ECLOSED,
- *         HF_EFORKED, HF_ENOMEM   Not held.
+ *         HF_EFORKED, HF_ENOMEM   Not held. Masters of a quorum may have given their votes all the
+ *         same: the client gives these back in the background, and they end with the lease at the
+ *         latest. Until then other callers may be refused.
  *
  * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms, plus replica_timeout_ms if
  * the lock has the replicas option.   Since: 0.1.
