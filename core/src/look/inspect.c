@@ -98,14 +98,15 @@ static size_t count_like(const looks *of, size_t at) {
     return count;
 }
 
-/* Return the first master that agrees with most of them; or, among these, one where clients
- * wait. */
+/* Return the first master that agrees with most of them; or, among these, one where clients wait.
+ * Only a majority shows that the lock is free: the others may have votes of a hold. */
 static size_t find_view(const looks *of) {
     size_t best = of->masters, most = 0;
     for (size_t i = 0; i < of->masters; i++) {
         size_t count = of->replies[i] != NULL ? count_like(of, i) : 0;
-        if (count > most ||
-            (count > 0 && count == most && of->found[i].waiters > of->found[best].waiters)) {
+        if (count < (of->found[i].held ? 1 : hf_majority(of->masters)))
+            continue;
+        if (count > most || (count == most && of->found[i].waiters > of->found[best].waiters)) {
             most = count;
             best = i;
         }

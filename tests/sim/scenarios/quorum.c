@@ -2342,6 +2342,24 @@ static void test_a_free_lock_is_broken_without_an_error(void **state) {
     hf_lock_close(lock);
 }
 
+/* H287: the first master has lost its vote, and the last one does not answer. */
+static void test_only_a_majority_shows_that_a_lock_is_free(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock_info info = {.size = sizeof info};
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_fault(2, PAUSED, true);
+    servers_command(0, "DEL k");
+    assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
+    assert_int_equal(info.fence, last_fence);
+    assert_status(hf_lock_break(bens, last_fence - 1, 0), HF_ENOTHELD);
+    set_fault(2, PAUSED, false);
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
 /* The answers were there all the time, and do not measure the way. */
 static void test_who_stood_still_proposes_no_fence_far_ahead(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -2925,6 +2943,7 @@ int main(int count, char **words) {
         TEST(test_a_round_that_is_under_way_when_the_time_is_up_is_the_last),
         TEST(test_a_hold_that_is_not_renewed_ends_with_its_lease),
         TEST(test_who_has_no_memory_to_ask_for_a_confirmation_says_so),
+        TEST(test_only_a_majority_shows_that_a_lock_is_free),
     };
     return RUN_TESTS(tests, count, words);
 }
