@@ -39,10 +39,10 @@ static void tell(hf_round *mine, hf_status status) {
 }
 
 static hf_status not_known(const hf_round *mine) {
-    return hf_fail(HF_EUNKNOWN,
-                   "fewer than a majority of the %zu masters answered for lock %s; the client "
-                   "goes on in the background",
-                   mine->client->quorum->count, hf_names_quoted(mine->hold->names));
+    bool goes_on = mine->kind == HF_ROUND_RELEASE;
+    return hf_fail(HF_EUNKNOWN, "fewer than a majority of the %zu masters answered for lock %s%s",
+                   mine->client->quorum->count, hf_names_quoted(mine->hold->names),
+                   goes_on ? "; the client goes on in the background" : "");
 }
 
 /* Return the status if fewer than a majority of the masters asked have the hold; masters that were

@@ -2766,6 +2766,25 @@ static void test_a_hold_that_is_not_renewed_ends_with_its_lease(void **state) {
     hf_client_close(last);
 }
 
+/* H286: what the masters' clients do not send again is left to the caller. */
+static void test_only_a_release_is_told_to_go_on(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_fault(1, PAUSED, true);
+    set_fault(2, PAUSED, true);
+    assert_status(hf_hold_extend(hold, 5000, 0), HF_EUNKNOWN);
+    assert_null(strstr(hf_error_message(), "background"));
+    assert_status(hf_hold_release(hold), HF_EUNKNOWN);
+    assert_non_null(strstr(hf_error_message(), "background"));
+    set_fault(1, PAUSED, false);
+    set_fault(2, PAUSED, false);
+    assert_given_back();
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
 static hf_stats stats_of(hf_client *client) {
     hf_stats stats = {.size = sizeof stats};
     assert_status(hf_client_stats(client, &stats), HF_OK);
@@ -2944,6 +2963,7 @@ int main(int count, char **words) {
         TEST(test_a_hold_that_is_not_renewed_ends_with_its_lease),
         TEST(test_who_has_no_memory_to_ask_for_a_confirmation_says_so),
         TEST(test_only_a_majority_shows_that_a_lock_is_free),
+        TEST(test_only_a_release_is_told_to_go_on),
     };
     return RUN_TESTS(tests, count, words);
 }
