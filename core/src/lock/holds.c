@@ -172,7 +172,10 @@ void hf_hold_part_locked(hf_hold *hold) {
 }
 
 int hf_hold_state_now(const hf_hold *hold, int64_t now) {
-    return hold->state == HF_STATE_HELD && now >= deadline_of(hold) ? HF_STATE_LOST : hold->state;
+    int64_t deadline = hold->state == HF_STATE_HELD ? deadline_of(hold) : HF_NO_DEADLINE;
+    if (hold->ballot != NULL) /* the mutexes of its masters' clients may have been waited for */
+        now = hf_now();
+    return now >= deadline ? HF_STATE_LOST : hold->state;
 }
 
 static int why_lost(const hf_hold *hold) {

@@ -137,7 +137,8 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
 const hf_hold *hf_hold_first_to_end(const hf_hold *hold);
 /* Take the hold out of its ring; the others stay joined without it. */
 void hf_hold_part_locked(hf_hold *hold);
-/* Return the state as of `now`: a hold past its deadline is lost. */
+/* Return the state as of `now`, or on several masters as of the return: a hold past its deadline is
+ * lost. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.list != NULL; }
 

@@ -29,11 +29,22 @@ static int64_t deadline_of(const hf_hold *hold) {
     return hold->state != HF_STATE_LOST ? hold->validity.deadline : INT64_MIN;
 }
 
+/* Read the deadlines of all votes, and again if a master's mutex had to be waited for: the other
+ * masters renew their votes meanwhile. Return the number of masters. */
+static size_t read_deadlines(const struct hf_ballot *ballot, int64_t *deadlines) {
+    size_t masters = hf_votes_masters(ballot);
+    int64_t began_at;
+    do {
+        began_at = hf_now();
+        for (size_t i = 0; i < masters; i++)
+            deadlines[i] = deadline_of(ballot->votes[i].hold);
+    } while (hf_now() >= hf_after(began_at, STILL_MS));
+    return masters;
+}
+
 int64_t hf_votes_deadline(const struct hf_ballot *ballot) {
     int64_t deadlines[HF_MASTERS_MAX];
-    for (size_t i = 0; i < hf_votes_masters(ballot); i++)
-        deadlines[i] = deadline_of(ballot->votes[i].hold);
-    return hf_majority_deadline(deadlines, hf_votes_masters(ballot));
+    return hf_majority_deadline(deadlines, read_deadlines(ballot, deadlines));
 }
 
 /* Return whether the hold is being kept: no other hold nests in it then. */
@@ -87,11 +98,10 @@ static void count_renewal(struct hf_ballot *ballot, int64_t deadline) {
  * to have ended is lost, whatever its votes report later. lengthens: the caller has asked for
  * more. */
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
-    int64_t before = ballot->counted_at;
+    int64_t before = ballot->counted_at, deadline = hf_votes_deadline(ballot);
     ballot->counted_at = hf_now();
     if (is_kept(ballot))
         return;
-    int64_t deadline = hf_votes_deadline(ballot);
     if (deadline == INT64_MIN) {
         deadline = 0;
         before = ballot->counted_at; /* a hold that has ended since has a cause */
@@ -485,10 +495,11 @@ bool hf_votes_nest(hf_op *op) {
 }
 
 size_t hf_votes_held(const hf_hold *hold) {
-    size_t votes = 0;
+    int64_t deadlines[HF_MASTERS_MAX];
+    size_t votes = 0, masters = hold->ballot != NULL ? read_deadlines(hold->ballot, deadlines) : 0;
     int64_t now = hf_now();
-    for (size_t i = 0; hold->ballot != NULL && i < hf_votes_masters(hold->ballot); i++)
-        votes += deadline_of(hold->ballot->votes[i].hold) > now;
+    for (size_t i = 0; i < masters; i++)
+        votes += deadlines[i] > now;
     return votes;
 }
 

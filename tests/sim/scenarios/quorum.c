@@ -2,6 +2,8 @@
  * that jump, partitions, masters that restart empty, and a line that moves. */
 #include "scenario.h"
 
+#include "lock/quorum.h"
+
 deployment sim_deployment = MASTERS;
 
 enum { COUNT_OF_MASTERS = 3, QUARANTINE_MS = 30000 };
@@ -2766,6 +2768,48 @@ static void test_a_hold_that_is_not_renewed_ends_with_its_lease(void **state) {
     hf_client_close(last);
 }
 
+/* H288: a thread stands still while it has the mutex of a master's client. */
+static void test_the_end_of_a_hold_is_told_whoever_has_a_master_s_mutex(void **state) {
+    char name[HF_NAME_MAX];
+    size_t length;
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        hf_lock *lock = lease_lock(ann, "k", 300, HF_OFF);
+        assert_status(hf_lock_acquire_as(lock, "me", 2, 0, NULL, NULL), HF_OK);
+        hf_hold *hold;
+        assert_status(hf_lock_current_as(lock, "me", 2, &hold), HF_OK);
+        sleep_ms(100);
+        assert_true(has_votes(hold, COUNT_OF_MASTERS));
+        pthread_t thread = mutex_thread(ann->quorum->masters[1].client);
+        if (how == 0)
+            assert_int_equal(hf_lock_count_as(lock, "me", 2), 0);
+        else if (how == 1)
+            assert_status(hf_client_kept(ann, "me", 2, name, sizeof name, &length), HF_ENOTHELD);
+        else if (how == 2)
+            assert_true(has_votes(hold, 0));
+        else
+            assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+        pthread_join(thread, NULL);
+        hf_hold_release(hold);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        assert_given_back();
+    }
+}
+
+/* The other masters' clients have renewed their votes meanwhile. */
+static void test_a_renewed_hold_stands_whoever_has_a_master_s_mutex(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 500, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    pthread_t thread = mutex_thread(ann->quorum->masters[1].client);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    pthread_join(thread, NULL);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* H286: what the masters' clients do not send again is left to the caller. */
 static void test_only_a_release_is_told_to_go_on(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -2964,6 +3008,8 @@ int main(int count, char **words) {
         TEST(test_who_has_no_memory_to_ask_for_a_confirmation_says_so),
         TEST(test_only_a_majority_shows_that_a_lock_is_free),
         TEST(test_only_a_release_is_told_to_go_on),
+        TEST(test_the_end_of_a_hold_is_told_whoever_has_a_master_s_mutex),
+        TEST(test_a_renewed_hold_stands_whoever_has_a_master_s_mutex),
     };
     return RUN_TESTS(tests, count, words);
 }
