@@ -181,7 +181,8 @@ HF_API const char *hf_error_message(void);
 typedef struct hf_error {
     /** With HF_EREPLICAS: the number of replicas that confirmed the lock; otherwise 0. */
     int64_t replicas;
-    /** With HF_ELOST: the cause of the loss, HF_CAUSE_*; HF_CAUSE_NONE if it is not known. */
+    /** With HF_ELOST: the cause of the loss, HF_CAUSE_*; HF_CAUSE_NONE if it is not known. With
+     * HF_EBUSY: HF_CAUSE_EXPIRED if the lease ended before the answer arrived. */
     int32_t cause;
     /** With hf_lock_acquire_all(): the index of the lock that the message is about; otherwise 0. */
     int32_t lock;

@@ -291,7 +291,7 @@ static void won(struct hf_ballot *ballot) {
     ballot->asks = false;
     if (ended || stands_back(ballot)) {
         if (ended) {
-            ballot->reached = 0; /* what they would have shown */
+            ballot->reached = 0; /* ended votes show no holder */
         } else {
             ballot->recheck_at = recheck_after(STOOD_BACK_MS);
             hf_waiting_handed_on_locked(ballot->client, hold->names, now);
@@ -507,7 +507,7 @@ static void run(hf_op *op, bool interruptible) {
             if (again)
                 status = ask(op);
             else
-                status = hf_fail(HF_EBUSY, "the lease of lock %s ended before the answers came",
+                status = hf_fail(HF_ECONNECT, "the lease of lock %s ended before the answers came",
                                  hf_names_quoted(op->hold->names));
             continue;
         }

@@ -236,8 +236,6 @@ static int end_locked(hf_hold *hold, int64_t now) {
     }
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before a renewal noticed */
         hold->cause = hf_loss_cause(hold);
-        if (hf_hold_first_to_end(hold) != hold)
-            __atomic_store_n(&hold->why, HF_WHY_JOINED + hold->cause, __ATOMIC_RELAXED);
         hf_hold_count_loss_locked(hold, now);
         hf_hold_lose_others_locked(hold, hold->cause);
     }
@@ -279,7 +277,7 @@ static hf_status release_status(const operation *mine, hf_status status) {
         return HF_OK;
     }
     if (!mine->doubtful)
-        return hf_hold_explain_gone(hold);
+        return HF_ELOST;
     HF_MARK("C2");
     /* An earlier copy may have released the hold, and did so if the lease still ran. */
     if (hf_now() < hold->validity.deadline)
@@ -302,11 +300,8 @@ static void count_release_locked(const operation *mine) {
     if (mine->status == HF_OK || mine->outcome == HF_RELEASE_REFUSED)
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
-        bool gone = mine->hold->cause == HF_CAUSE_GONE;
-        tally->stats.lost_gone += gone;
-        tally->stats.lost_unreachable += mine->hold->cause == HF_CAUSE_UNREACHABLE;
-        tally->stats.lost_expired += mine->hold->cause == HF_CAUSE_EXPIRED;
-        if (mine->other != NULL && gone)
+        hf_hold_count_cause_locked(mine->hold);
+        if (mine->other != NULL && mine->hold->cause == HF_CAUSE_GONE)
             hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);
     }
 }
@@ -754,8 +749,8 @@ static verdict was_confirmed(operation *mine, hf_status status, const redisReply
     if (stands && counts)
         hold->out++; /* it was begun anew: a hold with its id is given back */
     if (counts && hf_hold_is_listed(hold))
-        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
-    mine->status = hf_hold_explain_gone(hold);
+        hf_hold_lose_gone_locked(hold);
+    mine->status = hf_hold_explain_lost(hold, "the server no longer knows it");
     return OVER;
 }
 

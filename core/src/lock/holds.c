@@ -185,15 +185,20 @@ static int why_lost(const hf_hold *hold) {
                                                : HF_WHY_LEASE;
 }
 
-void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+void hf_hold_count_cause_locked(const hf_hold *hold) {
     hf_stats *stats = &hold->terms.counting.tally->stats;
+    stats->lost_gone += hold->cause == HF_CAUSE_GONE;
+    stats->lost_unreachable += hold->cause == HF_CAUSE_UNREACHABLE;
+    stats->lost_expired += hold->cause == HF_CAUSE_EXPIRED;
+}
+
+void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+    bool joined = hold->cause != HF_CAUSE_GONE && hf_hold_first_to_end(hold) != hold;
     if (hold->why == HF_WHY_UNKNOWN)
-        __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
-    if (hold->counts_since != 0) {
-        stats->lost_gone += hold->cause == HF_CAUSE_GONE;
-        stats->lost_unreachable += hold->cause == HF_CAUSE_UNREACHABLE;
-        stats->lost_expired += hold->cause == HF_CAUSE_EXPIRED;
-    }
+        __atomic_store_n(&hold->why, joined ? HF_WHY_JOINED + hold->cause : why_lost(hold),
+                         __ATOMIC_RELAXED);
+    if (hold->counts_since != 0)
+        hf_hold_count_cause_locked(hold);
     hf_hold_count_end_locked(hold, now);
 }
 
@@ -268,8 +273,6 @@ static hf_status explain(const hf_hold *hold, int why, const char *how) {
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
     return explain(hold, __atomic_load_n(&hold->why, __ATOMIC_RELAXED), how);
 }
-
-hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WHY_GONE, ""); }
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
     hf_status status = hf_client_check(hold->client); /* perhaps the close released it */

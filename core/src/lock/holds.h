@@ -149,6 +149,8 @@ static inline void hf_hold_count_refused_locked(const hf_hold *hold, hf_status s
     hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
 }
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
+/* Count a loss by its cause, whether or not the hold still counts. */
+void hf_hold_count_cause_locked(const hf_hold *hold);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
     if (hold->counts_since != 0)
         hf_record(&hold->terms.counting.tally->stats.hold, now - hold->counts_since);
@@ -173,8 +175,6 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
 /* Set this thread's message, and return the status, of a lost hold. `how`: the reason, if the exact
  * reason is not known. */
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
-/* Set the message, and return the status, of a hold that the server does not have. */
-hf_status hf_hold_explain_gone(const hf_hold *hold);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
 /* Set the message, and return the status, of a hold that the server refuses to renew. */
 hf_status hf_hold_explain_refused(const hf_hold *hold);

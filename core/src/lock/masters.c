@@ -133,7 +133,7 @@ hf_status hf_masters_explain(const hf_client *client, const hf_names *names, hf_
     }
     return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s; %s",
                    quorum->count, hf_names_quoted(names),
-                   *why != '\0' ? why : "the time was too short for their answers");
+                   *why != '\0' ? why : "too few of their answers counted in time");
 }
 
 /* ------------------------------------------------------------ Completions */

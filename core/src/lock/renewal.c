@@ -292,7 +292,8 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
 }
 
 void hf_hold_lose_gone_locked(hf_hold *hold) {
-    bool over = hf_hold_state_now(hold, hf_now()) == HF_STATE_LOST;
+    int64_t now = hf_now();
+    bool over = hf_hold_state_now(hold, now) == HF_STATE_LOST && now >= hold->validity.deadline;
     int cause = over ? hf_loss_cause(hold) : HF_CAUSE_GONE;
     lose(hold, cause, true);
     hf_hold_lose_others_locked(hold, cause);

@@ -82,17 +82,18 @@ static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     }
 }
 
-/* Return whether a hold ended because the server was not reached. */
-static bool unreachable_locked(hf_hold *const *holds, size_t count) {
+/* Return which hold ended because the server was not reached, or `count`. */
+static size_t unreachable_locked(hf_hold *const *holds, size_t count) {
     int64_t now = hf_now();
-    for (size_t i = 0; i < count; i++) {
+    size_t i = 0;
+    for (; i < count; i++) {
         bool lost = hf_hold_state_now(holds[i], now) == HF_STATE_LOST;
         int cause = holds[i]->cause;
         if (cause == HF_CAUSE_UNREACHABLE ||
             (cause == HF_CAUSE_NONE && lost && hf_loss_cause(holds[i]) == HF_CAUSE_UNREACHABLE))
-            return true;
+            break;
     }
-    return false;
+    return i;
 }
 
 /* Return the time for the next lock, out of the time for all. */
@@ -114,12 +115,16 @@ static hf_status join_in_time_locked(hf_client *client, hf_hold *const *holds, s
         HF_MARK("H32");
         return status;
     }
-    hf_error why = *hf_error_last();
+    size_t lost = (size_t)hf_error_last()->lock, away = unreachable_locked(holds, count);
     status = timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT;
-    if (unreachable_locked(holds, count)) /* perhaps no other owner holds any of the locks */
+    if (away < count) { /* perhaps no other owner holds any of the locks */
         status = HF_ECONNECT;
-    hf_fail(status, "the locks were never held together: %s", why.message);
-    hf_explain_lock((size_t)why.lock);
+        lost = away;
+        hf_hold_explain_lost(holds[away],
+                             "its lease ended before the client could renew it on the server");
+    }
+    hf_fail(status, "the locks were never held together: %s", hf_error_message());
+    hf_explain_lock(lost);
     return status;
 }
 

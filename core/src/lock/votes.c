@@ -29,16 +29,14 @@ static int64_t deadline_of(const hf_hold *hold) {
     return hold->state != HF_STATE_LOST ? hold->validity.deadline : INT64_MIN;
 }
 
-/* Read the deadlines of all votes, and again if a master's mutex had to be waited for: the other
- * masters renew their votes meanwhile. Return the number of masters. */
+/* Read the deadlines of all votes, and once more if a master's mutex had to be waited for: the
+ * other masters renew their votes meanwhile. Return the number of masters. */
 static size_t read_deadlines(const struct hf_ballot *ballot, int64_t *deadlines) {
     size_t masters = hf_votes_masters(ballot);
-    int64_t began_at;
-    do {
-        began_at = hf_now();
+    int64_t began_at = hf_now();
+    for (int pass = 0; pass < 2 && (pass == 0 || hf_now() >= hf_after(began_at, STILL_MS)); pass++)
         for (size_t i = 0; i < masters; i++)
             deadlines[i] = deadline_of(ballot->votes[i].hold);
-    } while (hf_now() >= hf_after(began_at, STILL_MS));
     return masters;
 }
 
@@ -98,10 +96,12 @@ static void count_renewal(struct hf_ballot *ballot, int64_t deadline) {
  * to have ended is lost, whatever its votes report later. lengthens: the caller has asked for
  * more. */
 static void refresh(struct hf_ballot *ballot, bool lengthens) {
-    int64_t before = ballot->counted_at, deadline = hf_votes_deadline(ballot);
+    int64_t before = ballot->counted_at;
     ballot->counted_at = hf_now();
     if (is_kept(ballot))
         return;
+    int64_t deadline = hf_votes_deadline(ballot);
+    ballot->counted_at = hf_now(); /* the masters' mutexes may have been waited for */
     if (deadline == INT64_MIN) {
         deadline = 0;
         before = ballot->counted_at; /* a hold that has ended since has a cause */

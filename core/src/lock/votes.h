@@ -33,7 +33,7 @@ struct hf_ballot {
     int64_t asked_at; /* when the last round began, which may be under way */
     unsigned rounds;
     size_t reached; /* how many masters had answered when the last round ended */
-    size_t refused; /* how many of these have another owner's hold */
+    size_t refused; /* how many of these refused */
     bool asks;      /* a round is under way */
     bool lacks;     /* it had no memory to ask some master */
     enum {

@@ -47,7 +47,8 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
                                    "the lease of lock %s ended before the answer came, or was "
                                    "granted to another meanwhile",
                                    hf_names_quoted(op->hold->names));
-        hf_explain_cause(HF_CAUSE_EXPIRED); /* it shows no other owner */
+        if (hf_now() >= deadline)
+            hf_explain_cause(HF_CAUSE_EXPIRED); /* this shows no other owner */
         hf_op_fail_locked(op, status);
         return;
     }
@@ -187,11 +188,12 @@ static hf_status explain_deadlock(const hf_hold *hold) {
         heavier ? "lighter" : "shared");
 }
 
-/* Return whether the keeper is taking back another acquire of the lock, which may have it. Its
- * release is ahead of the op's next request. */
+/* Return whether the client is taking back another acquire of the lock, which may have it: then its
+ * release is mostly ahead of the op's next request. */
 static bool takes_back_another(const hf_op *op) {
-    if (op->queue != NULL)
-        HF_EACH(at, &op->queue->ops)
+    if (op->queue == NULL)
+        return false;
+    HF_EACH(at, &op->queue->ops)
     if (HF_OP_AT(at) != op && HF_OP_AT(at)->canceled)
         return true;
     return false;
@@ -203,8 +205,9 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     hf_hold *hold = op->hold;
     bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
     hf_look at_once = {.server_us = look->server_us, .ttl_ms = HF_TTL_MORE};
-    if (mine->state == HF_STANDS_LIMITED ||
-        (mine->state == HF_STANDS_BUSY && op->tries && takes_back_another(op)))
+    bool again = mine->state == HF_STANDS_BUSY && op->tries && op->ttl_ms != HF_TTL_MORE &&
+                 takes_back_another(op); /* once */
+    if (mine->state == HF_STANDS_LIMITED || again)
         look = &at_once;
     op->answered = true;
     op->ttl_ms = look->ttl_ms;

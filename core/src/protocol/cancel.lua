@@ -4,8 +4,8 @@
 -- ARGV  hold id; bury (0, 1) as for release; queue member; and the life of a plain F (ms), if that
 --       is not a day
 -- Answers  as acquire for one hold id: held; or busy, followed by the owner of the exclusive hold,
---       or of the shared hold that ends first, and 1 if that hold is kept: of a hold from before the
---       cancel, if there was one
+--       or of the shared hold that ends first, and 1 if that hold is kept. Names a hold from before
+--       the cancel, if there was one
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local life = ARGV[4]
 --@include _state.lua

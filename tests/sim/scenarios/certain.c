@@ -559,6 +559,30 @@ static void test_what_ends_on_the_way_of_a_call_is_told_as_that(void **state) {
         }
 }
 
+/* H284: a hold is deleted, and the shorter lease of a hold that it is joined with ends before any
+ * thread sees that. */
+static void
+test_what_is_gone_is_told_as_that_though_what_it_is_joined_with_has_ended(void **state) {
+    hf_client *ann = open_client();
+    hf_lock *locks[] = {lease_lock(ann, "a", 10000, HF_ON), lease_lock(ann, "b", 600, HF_OFF)};
+    hf_hold *holds[2];
+    (void)state;
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_OK);
+    sim_server_pause(servers_at(0), true);
+    sim_at(sim_now() + 700 * SIM_MS, server_goes_on, NULL);
+    servers_command(0, "DEL a");
+    for (size_t i = 0, main = sim_threads(sim_self()) - 1; i < main; i++)
+        sim_stun(sim_self(), i, 2 * SIM_S);
+    assert_status(hf_hold_check(holds[0]), HF_ELOST);
+    assert_int_equal(hf_error_last()->cause, HF_CAUSE_GONE);
+    assert_int_equal(hf_hold_cause(holds[0]), HF_CAUSE_GONE);
+    for (int i = 0; i < 2; i++) {
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(ann);
+}
+
 static void test_a_started_release_is_counted_as_any_other(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
@@ -721,6 +745,7 @@ int main(int count, char **words) {
         TEST(test_a_hold_that_a_close_released_when_it_is_confirmed_is_not_told_as_lost),
         TEST(test_a_release_that_finds_what_it_is_to_keep_lost_ends_it),
         TEST(test_what_ends_on_the_way_of_a_call_is_told_as_that),
+        TEST(test_what_is_gone_is_told_as_that_though_what_it_is_joined_with_has_ended),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_a_release_by_the_lock_takes_no_hold_of_another_thread),
         TEST(test_a_thread_gives_back_its_own_permit),
