@@ -356,6 +356,8 @@ static hf_status begin_release(operation *mine) {
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
     mine->says_more = left != NULL || hf_once_is_unmarked(hold);
+    if (mine->says_more && mine->spare == NULL)
+        mine->spare = hf_undo_spare(hold);
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED && left != NULL)
         hf_request_free(mine->request);

@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
-bool hf_thread_is_over_locked(const hf_client *client) {
+/* Return whether the client is closed, so that no thread is started any more. */
+static bool is_over(const hf_client *client) {
     return client->swept || (client->stop && !client->started);
 }
 
 hf_status hf_thread_start_locked(hf_client *client) {
-    if (hf_thread_is_over_locked(client))
+    if (is_over(client))
         return hf_fail(HF_ECLOSED, "the client is closed");
     if (client->started) /* or it has just ended: the closing thread does the rest of its work */
         return HF_OK;
@@ -34,8 +35,7 @@ void hf_thread_wake_locked(hf_client *client) {
 void hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
     hf_timer_set(&client->timers, timer, due); /* also for a thread that starts later */
     /* This thread's message stays: its caller may be about to return it. */
-    if (!hf_thread_is_over_locked(client) && hf_thread_start_locked(client) == HF_OK &&
-        due < client->sleeps_until)
+    if (!is_over(client) && hf_thread_start_locked(client) == HF_OK && due < client->sleeps_until)
         hf_thread_wake_locked(client);
 }
 

@@ -7,8 +7,6 @@
 
 /* Start the thread, if it is not started. HF_ENOMEM: no thread can be started; HF_ECLOSED. */
 hf_status hf_thread_start_locked(hf_client *client);
-/* Return whether the client is closed, so that no thread is started any more. */
-bool hf_thread_is_over_locked(const hf_client *client);
 /* End the thread. Without the mutex. */
 void hf_thread_end(hf_client *client);
 void hf_thread_wake_locked(hf_client *client);

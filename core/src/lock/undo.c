@@ -174,14 +174,13 @@ hf_task *hf_undo_spare(const hf_hold *hold) {
 
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request, hf_task **spare) {
     hf_client *client = hold->client;
-    if (hf_thread_is_over_locked(client)) { /* a close without this request would report less */
-        HF_MARK("H242");
+    if (client->swept)
         return false;
-    }
     hf_task *task = new_task(client, hold->names, undone);
     if (task == NULL && *spare == NULL)
         return hf_undo_locked(hold);
     if (task == NULL) { /* it is sent by a later thread, or by the close */
+        HF_MARK("H242");
         task = *spare;
         *spare = NULL;
     }
