@@ -15,6 +15,8 @@
 #define UNANSWERED_MAX 256
 /* How soon a task without room for its copy is tried again. */
 #define NO_ROOM_MS 100
+/* A thread that takes longer than this to send stood still. */
+#define LATE_MS 10
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -319,12 +321,13 @@ static void give_up_sent(hf_link *link, int64_t now) {
     }
 }
 
-/* Give a task half of the time to connect that this thread looks at for the first time after its
- * time is over: the thread stood still, or was busy, and the server may be well. */
+/* Give a task whose time is over half of the time to connect, once: this thread stood still, or was
+ * busy, and the server may be well. */
 static void grant_respite(hf_task *task, int64_t now) {
-    bool new = task->submitted_at > task->link->driven_at && task->submitted_at < task->give_up_at;
-    if (new &&now >= task->give_up_at)
-        task->give_up_at = hf_after(now, task->links->transport->connect_ms / 2);
+    if (task->respited || now < gives_up_at(task))
+        return;
+    task->respited = true;
+    task->give_up_at = hf_after(now, task->links->transport->connect_ms / 2);
 }
 
 static void give_up_old(hf_link *link, int64_t now) {
@@ -333,8 +336,10 @@ static void give_up_old(hf_link *link, int64_t now) {
         return;
     link->overdue_at = HF_NO_DEADLINE;
     HF_EACH(at, &link->waiting) {
-        grant_respite(TASK_OF(at), now);
-        int64_t until = gives_up_at(TASK_OF(at));
+        hf_task *task = TASK_OF(at);
+        if (task->submitted_at > link->driven_at && task->submitted_at < task->give_up_at)
+            grant_respite(task, now); /* it is looked at for the first time */
+        int64_t until = gives_up_at(task);
         if (now < until) {
             link->overdue_at = hf_earlier(link->overdue_at, until);
             continue;
@@ -349,11 +354,11 @@ static void give_up_old(hf_link *link, int64_t now) {
 
 /* Return the deadline for the answer to a sent task. */
 static int64_t answer_by(const hf_task *task) {
-    int64_t most = hf_after(task->sent_at, task->links->transport->command_ms);
+    int64_t most = hf_after(task->written_at, task->links->transport->command_ms);
     int64_t usual = 2 * task->link->trip_ms + 1;
     if (task->answer_ms == 0)
         return most;
-    return hf_earlier(most, hf_after(task->sent_at, hf_later(task->answer_ms, usual)));
+    return hf_earlier(most, hf_after(task->written_at, hf_later(task->answer_ms, usual)));
 }
 
 static bool may_send(const hf_link *link) {
@@ -383,8 +388,25 @@ static void send_waiting(hf_link *link, int64_t now) {
             hf_list_add_last(&task->links->delayed, &task->item);
             continue;
         }
-        task->sent_at = now;
+        task->sent_at = task->written_at = now;
         hf_list_add_last(&link->sent, &task->item);
+        link->silent_at = hf_earlier(link->silent_at, answer_by(task));
+    }
+}
+
+/* Have the times of the tasks that were sent since then begin now: this thread stood still
+ * meanwhile. */
+static void begin_times_again(hf_link *link, int64_t since, int64_t now) {
+    link->silent_at = HF_NO_DEADLINE;
+    HF_EACH(at, &link->sent) {
+        hf_task *task = TASK_OF(at);
+        if (task->sent_at >= since && !task->given_up) {
+            task->written_at = now;
+            if (task->answer_ms > 0) /* leave time for another try */
+                task->answer_ms =
+                    hf_earlier(task->answer_ms, hf_until(task->give_up_at, now) / 2 + 1);
+            grant_respite(task, now);
+        }
         link->silent_at = hf_earlier(link->silent_at, answer_by(task));
     }
 }
@@ -564,12 +586,16 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     bool answered = is_answered(links, link, now);
     good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
            !(rests && HF_UNUSUAL("the keeper closes a good connection"));
+    int64_t looked_at = now;
     now = hf_now(); /* the time of the answers begins now, though this thread was late */
     do {
         if (good)
             send_waiting(link, now);
         good = good && exchange(links, link, now);
     } while (good && may_send(link));
+    int64_t written_at = hf_now();
+    if (written_at >= hf_after(looked_at, LATE_MS))
+        begin_times_again(link, now, written_at);
     if (!good)
         fail_connection(links, link, now);
     else if (link->sent.first == NULL)

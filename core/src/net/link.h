@@ -44,10 +44,12 @@ typedef struct hf_task {
     hf_request refused; /* while it asks: the refused request, which the question replaces */
     int64_t retry_at;   /* while it is delayed */
     int64_t submitted_at, sent_at, give_up_at;
-    bool urgent;       /* it is sent before other waiting tasks */
-    bool given_up;     /* after it was sent: its answer is still expected */
-    bool patient;      /* it is given up at the earliest connect_timeout after the last answer */
-    int64_t answer_ms; /* how long its answer may take; 0: as long as for any command */
+    int64_t written_at; /* when the time for its answer began: as sent_at, or later */
+    bool urgent;        /* it is sent before other waiting tasks */
+    bool given_up;      /* after it was sent: its answer is still expected */
+    bool respited;      /* it was given more time, after a stall */
+    bool patient;       /* it is given up at the earliest connect_timeout after the last answer */
+    int64_t answer_ms;  /* how long its answer may take; 0: as long as for any command */
     /* Called once, except for `unclear`, with the mutex held; or NULL. The reply belongs to the
      * link, is not an error, and is there only with HF_OK; otherwise the thread's message has the
      * reason. Then the task is freed, except a task that was sent and given up: it keeps its place
