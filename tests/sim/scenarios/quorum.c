@@ -1642,6 +1642,7 @@ static void test_who_stands_still_before_it_returns_asks_again(void **state) {
         sim_at(sim_now() + after_us * SIM_US, stop_first_thread, sim_self());
         assert_soon(atomic_load(&w->done));
         if (brief && w->status == HF_ECONNECT) { /* it stood still while it sent its requests */
+            assert_null(strstr(w->why, "ended before the answers came"));
             waiter_join(w, HF_ECONNECT);
             continue;
         }
@@ -2881,7 +2882,7 @@ static void test_who_has_no_memory_to_ask_for_a_confirmation_says_so(void **stat
         if (status != HF_ECONNECT)
             assert_ours(status, &lacking);
         else /* a connection that ends for lack of memory has a reason */
-            blind += strchr(hf_error_message(), ';') == NULL;
+            blind += strstr(hf_error_message(), "too few of their answers") != NULL;
         if (status == HF_OK) {
             last_fence = hf_hold_fence(hold);
             hf_hold_close(hold);
