@@ -2540,22 +2540,27 @@ static void test_the_last_round_of_an_acquire_takes_the_time_to_connect_once(voi
 static void test_the_last_round_of_an_acquire_has_half_of_the_time(void **state) {
     hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
     hf_lock *slow = lease_lock(ben, "slow", 20000, HF_OFF);
-    int64_t latency_ns = sim_set.latency_ns;
+    hf_lock *slower = lease_lock(ben, "slower", 20000, HF_OFF);
     (void)state;
-    hf_hold *hold = acquire(anns), *other = acquire_slowly(slow);
+    hf_hold *hold = acquire(anns);
+    hf_hold *other = acquire_slowly(slow), *another = acquire_slowly(slower);
     set_fault(0, PAUSED, true);
     waiter *w = waiter_start(bens, 100);
     sleep_ms(50);
-    sim_set.latency_ns = 50 * SIM_MS;
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        sim_distance(HERE, servers_host(i), 50 * SIM_MS);
     waiter_join(w, HF_ETIMEOUT);
-    sim_set.latency_ns = latency_ns;
+    for (int i = 1; i < COUNT_OF_MASTERS; i++)
+        sim_distance(HERE, servers_host(i), 0);
     set_fault(0, PAUSED, false);
     sleep_ms(1000);
     give_back(other, HF_OK);
+    give_back(another, HF_OK);
     give_back(hold, HF_OK);
     hf_lock_close(anns);
     hf_lock_close(bens);
     hf_lock_close(slow);
+    hf_lock_close(slower);
 }
 
 /* A majority reports in time that others hold the lock; a third master does not answer. */
