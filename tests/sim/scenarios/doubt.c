@@ -847,6 +847,25 @@ static void test_a_lease_whose_replacement_is_refused_is_renewed_in_time(void **
     }
 }
 
+/* H254: the answers to a try and to its cancel are lost, and both are sent again. */
+static void test_a_cancelled_try_that_meets_its_own_release_is_cancelled(void **state) {
+    (void)state;
+    hf_client *far = open_with(tcp_url(), 2000, 500);
+    hf_lock *lock = lease_lock(far, "k", HF_NEVER, HF_OFF); /* so that its requests are general */
+    warm_up(far);
+    give_back(held(lock), HF_OK); /* the server knows the scripts */
+    sim_way(SERVER, HERE, false);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    sleep_ms(10);
+    assert_status(hf_op_cancel(far, 1), HF_OK);
+    sleep_ms(600);
+    sim_way(SERVER, HERE, true);
+    assert_status(next_of(far).status, HF_ECANCELED);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_client_close(far);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -891,6 +910,7 @@ int main(int count, char **words) {
         TEST(test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hold),
         TEST(test_leases_whose_replacements_cross_are_renewed_in_time),
         TEST(test_a_lease_whose_replacement_is_refused_is_renewed_in_time),
+        TEST(test_a_cancelled_try_that_meets_its_own_release_is_cancelled),
     };
     return RUN_TESTS(tests, count, words);
 }
