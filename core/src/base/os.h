@@ -23,6 +23,9 @@ int64_t hf_wall_us(void);
 
 #define HF_MS INT64_C(1000000)
 #define HF_NO_DEADLINE INT64_MAX
+/* A thread that wakes, or has its turn, later than this stood still. Much less than the silence of
+ * a master. */
+#define HF_STILL_MS 10
 
 /* Fill in random bytes from the system, 256 at most. False: it has none. */
 bool hf_random(void *bytes, size_t count);

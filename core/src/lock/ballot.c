@@ -199,8 +199,7 @@ static void end_unanswered(struct hf_ballot *ballot) {
                true);
 }
 
-/* End the acquire: the time is up. Votes without a majority, or that ended, show no other holder.
- */
+/* End the acquire: the time is up. Votes that do not agree, or that ended, show no other holder. */
 static void time_is_up(struct hf_ballot *ballot) {
     if (hf_masters_refuse(ballot->client) || ballot->refused == 0 ||
         ballot->reached < majority_of(ballot)) {

@@ -338,7 +338,6 @@ static bool drop_request(hf_request *request, const hf_hold *hold, int64_t now) 
  * the call without an outcome. False: no memory. */
 static bool prepare_outcome(operation *mine) {
     release_request(mine->request, mine->hold, mine->left, false);
-    mine->spare = hf_undo_spare(mine->hold);
     return mine->spare != NULL && !mine->request->encoded.failed;
 }
 
@@ -347,6 +346,9 @@ static hf_status begin_release(operation *mine) {
     hf_hold *hold = mine->hold;
     const hf_leaving *left = mine->left;
     int64_t now = hf_now();
+    mine->says_more = left != NULL || hf_once_is_unmarked(hold);
+    if (mine->says_more)
+        mine->spare = hf_undo_spare(hold);
     if (left != NULL && !prepare_outcome(mine)) {
         hf_request_free(mine->request);
         return hf_fail(HF_ENOMEM, "no memory");
@@ -355,9 +357,6 @@ static hf_status begin_release(operation *mine) {
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->how = left != NULL ? left->how : '\0';
-    mine->says_more = left != NULL || hf_once_is_unmarked(hold);
-    if (mine->says_more && mine->spare == NULL)
-        mine->spare = hf_undo_spare(hold);
     mine->state = end_locked(hold, now);
     if (mine->state == HF_STATE_RELEASED && left != NULL)
         hf_request_free(mine->request);
@@ -397,9 +396,8 @@ static void settle_release(operation *mine, hf_status status) {
         hf_queue_recheck_locked(hold->client, hold->names);
     mine->status = release_status(mine, status);
     if (mine->status == HF_ELOST && mine->state == HF_STATE_HELD) {
-        int64_t now = hf_now();
-        hold->cause = now < hold->validity.deadline ? HF_CAUSE_GONE : hf_loss_cause(hold);
-        hf_hold_count_loss_locked(hold, now); /* its end is counted: this only sets the reason */
+        hold->cause = hf_gone_cause(hold);
+        hf_hold_count_loss_locked(hold, hf_now()); /* its end is counted: this sets the reason */
         hf_hold_explain_lost(hold, HF_HOW_LOST);
     }
     hf_error error = *hf_error_last(); /* of this hold, not of the holds joined with it */

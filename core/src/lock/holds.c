@@ -179,8 +179,11 @@ int hf_hold_state_now(const hf_hold *hold, int64_t now) {
 }
 
 static int why_lost(const hf_hold *hold) {
+    if (hold->cause == HF_CAUSE_GONE)
+        return HF_WHY_GONE;
+    if (hf_hold_first_to_end(hold) != hold)
+        return HF_WHY_JOINED + hold->cause;
     return hold->cause == HF_CAUSE_UNREACHABLE ? HF_WHY_UNREACHABLE
-           : hold->cause == HF_CAUSE_GONE      ? HF_WHY_GONE
            : hold->terms.renew                 ? HF_WHY_MAX_HOLD
                                                : HF_WHY_LEASE;
 }
@@ -193,10 +196,8 @@ void hf_hold_count_cause_locked(const hf_hold *hold) {
 }
 
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
-    bool joined = hold->cause != HF_CAUSE_GONE && hf_hold_first_to_end(hold) != hold;
     if (hold->why == HF_WHY_UNKNOWN)
-        __atomic_store_n(&hold->why, joined ? HF_WHY_JOINED + hold->cause : why_lost(hold),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
     if (hold->counts_since != 0)
         hf_hold_count_cause_locked(hold);
     hf_hold_count_end_locked(hold, now);

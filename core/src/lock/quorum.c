@@ -7,8 +7,6 @@
 #include "net/discovery.h"
 #include "protocol/answers.h"
 
-/* A caller that wakes up later than this stood still. */
-#define LATE_MS 10
 /* After a majority has answered, the others have the same time again, plus this. */
 #define GRACE_MS 50
 
@@ -97,7 +95,7 @@ void hf_gathering_run(hf_gathering *of) {
             enough = true;
             until = hf_earlier(until, now + (now - began) + GRACE_MS * HF_MS);
         }
-        if (open > 0 && !enough && !late && now >= hf_after(until, LATE_MS)) {
+        if (open > 0 && !enough && !late && now >= hf_after(until, HF_STILL_MS)) {
             /* This process stood still: the answers may be there, unread. */
             late = true;
             until = hf_after(now, of->from[0].master->transport->connect_ms / 2);

@@ -240,6 +240,11 @@ int hf_loss_cause(const hf_hold *hold) {
     return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
 }
 
+int hf_gone_cause(const hf_hold *hold) {
+    hf_hold_state_now(hold, hf_now()); /* takes over the deadlines of votes */
+    return hf_now() < hold->validity.deadline ? HF_CAUSE_GONE : hf_loss_cause(hold);
+}
+
 static void lose(hf_hold *hold, int cause, bool gone) {
     hf_client *client = hold->client;
     bool known = hold->counts_since != 0; /* otherwise its acquire, which still waits, reports the
@@ -292,9 +297,7 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
 }
 
 void hf_hold_lose_gone_locked(hf_hold *hold) {
-    int64_t now = hf_now();
-    bool over = hf_hold_state_now(hold, now) == HF_STATE_LOST && now >= hold->validity.deadline;
-    int cause = over ? hf_loss_cause(hold) : HF_CAUSE_GONE;
+    int cause = hf_gone_cause(hold);
     lose(hold, cause, true);
     hf_hold_lose_others_locked(hold, cause);
 }

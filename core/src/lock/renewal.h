@@ -53,9 +53,12 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news);
 void hf_ended_locked(hf_client *client, hf_news **news, hf_status status, hf_hold *acquired);
 /* Return the cause of the loss of a hold whose lease has ended: an HF_CAUSE_. */
 int hf_loss_cause(const hf_hold *hold);
+/* Return the cause of the loss of a hold that the server does not have: its lease may have ended,
+ * which no timer has seen. */
+int hf_gone_cause(const hf_hold *hold);
 /* Lose the hold: report the loss, and undo what is left of it on the server. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);
-/* Lose a hold that the server does not have; its lease may have ended, which no timer has seen. */
+/* Lose a hold that the server does not have. */
 void hf_hold_lose_gone_locked(hf_hold *hold);
 /* Take an answer to a request sent at sent_at that shows that the server has the hold: lose the
  * holds that the server no longer has. If a hold was requested later, the server may have forgotten

@@ -13,8 +13,6 @@
 /* The pause before a missing vote is asked for, which grows each time. */
 #define JOIN_MIN_MS 20
 #define JOIN_MAX_MS 1000
-/* A thread that wakes later than this stood still. Much less than the silence of a master. */
-#define STILL_MS 10
 /* The place of a hold in the line of a master whose vote it lacks: before all waiters. */
 #define FIRST_SCORE 1
 
@@ -33,8 +31,8 @@ static int64_t deadline_of(const hf_hold *hold) {
  * other masters renew their votes meanwhile. Return the number of masters. */
 static size_t read_deadlines(const struct hf_ballot *ballot, int64_t *deadlines) {
     size_t masters = hf_votes_masters(ballot);
-    int64_t began_at = hf_now();
-    for (int pass = 0; pass < 2 && (pass == 0 || hf_now() >= hf_after(began_at, STILL_MS)); pass++)
+    int64_t late_at = hf_after(hf_now(), HF_STILL_MS);
+    for (int pass = 0; pass == 0 || (pass == 1 && hf_now() >= late_at); pass++)
         for (size_t i = 0; i < masters; i++)
             deadlines[i] = deadline_of(ballot->votes[i].hold);
     return masters;
@@ -146,6 +144,9 @@ void hf_vote_take(struct hf_ballot *ballot, size_t at, hf_hold *hold) {
     share_renewal(ballot);
 }
 
+/* Forget the vote, but not how its master answered. */
+static void clear(hf_vote *of) { *of = (hf_vote){.fails = of->fails, .forbids = of->forbids}; }
+
 void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
     for (size_t i = 0; i < hf_votes_masters(ballot); i++) {
         hf_vote *of = &ballot->votes[i];
@@ -158,7 +159,7 @@ void hf_votes_let_go(struct hf_ballot *ballot, size_t but, hf_parting how) {
             hf_hold_close(of->hold);
         else
             hf_hold_drop(of->hold);
-        *of = (hf_vote){.fails = of->fails, .forbids = of->forbids};
+        clear(of);
     }
     ballot->fence = 0;
 }
@@ -392,7 +393,7 @@ static void lost(hf_client *client, size_t at, const hf_completion *completion) 
             continue;
         hf_call_abandon(&of->asking);
         hf_hold_close(of->hold);
-        *of = (hf_vote){.fails = of->fails, .forbids = of->forbids};
+        clear(of);
         if (ballot->op != NULL)
             client->quorum->ways->changed(ballot);
         else if (!still_stands(ballot))
@@ -408,7 +409,7 @@ static void lost(hf_client *client, size_t at, const hf_completion *completion) 
 /* Return the time, and note whether this thread, which was meant to wake at `then`, stood still. */
 static int64_t look_at_clock(struct hf_quorum *quorum, int64_t then) {
     int64_t now = hf_now();
-    if (now >= hf_after(then, STILL_MS))
+    if (now >= hf_after(then, HF_STILL_MS))
         quorum->still_at = now;
     return now;
 }

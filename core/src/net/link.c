@@ -15,8 +15,6 @@
 #define UNANSWERED_MAX 256
 /* How soon a task without room for its copy is tried again. */
 #define NO_ROOM_MS 100
-/* A thread that takes longer than this to send stood still. */
-#define LATE_MS 10
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -594,7 +592,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
         good = good && exchange(links, link, now);
     } while (good && may_send(link));
     int64_t written_at = hf_now();
-    if (written_at >= hf_after(looked_at, LATE_MS))
+    if (written_at >= hf_after(looked_at, HF_STILL_MS))
         begin_times_again(link, now, written_at);
     if (!good)
         fail_connection(links, link, now);
