@@ -326,6 +326,8 @@ void judge_told_lost(int64_t number, bool gone) {
 void judge_over(belief *b) {
     if (!judge_intact(b))
         excuse(b);
+    if (judge_has_left()) /* the request of the close may not have reached the server */
+        rules_leave(b->key, b->fence);
     if (b->next != NULL)
         b->next->previous = b->previous;
     if (b->previous != NULL)

@@ -21,6 +21,7 @@
 #define SIM_MS INT64_C(1000000)
 #define SIM_S INT64_C(1000000000)
 #define SIM_NEVER INT64_MAX
+#define SIM_NAME_MS 50 /* the longest look-up of a name */
 
 typedef struct sim_process sim_process;
 typedef struct sim_thread sim_thread;

@@ -208,11 +208,6 @@ void rules_adopt(const char *key, int64_t fence) {
             l->left.of[i] = 0;
 }
 
-void rules_leave_endless(const char *key, int64_t fence) {
-    if (store_has(key, fence) && store_stays(key))
-        rules_leave(key, fence);
-}
-
 void rules_forbid(int64_t ns) {
     int64_t until = sim_now() + ns;
     forbidden_until = forbidden_until > until ? forbidden_until : until;
@@ -236,7 +231,7 @@ void rules_desert(const char *key) {
     if (!judge_has_left())
         return;
     l->deserted = true;
-    if (sim_set.no_memory > 0 && store_last(key) > l->refused) /* the release may have failed */
+    if (store_last(key) > l->refused) /* the release may have failed */
         l->refused = store_last(key);
 }
 

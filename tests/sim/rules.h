@@ -31,14 +31,11 @@ void rules_empty_replica(void);
 int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 /* Note that a holder leaves a hold on the server on purpose. */
 void rules_leave(const char *key, int64_t fence);
-/* Call rules_leave() if the hold has no end. */
-void rules_leave_endless(const char *key, int64_t fence);
 /* Note that a client has adopted a hold that was left. */
 void rules_adopt(const char *key, int64_t fence);
 /* Note that a client is closed, and leaves its holds on the server. */
 void rules_abandon(void);
-/* Note that a client that asked for the lock was closed: the server may keep a hold without an end.
- */
+/* Note that a client that asked for the lock was closed: the server may keep what was granted. */
 void rules_desert(const char *key);
 /* Note that the users lack a permission for ns; return whether they lack one now. */
 void rules_forbid(int64_t ns);

@@ -106,6 +106,9 @@ static void draw_work(swarm *s) {
     int64_t trip_ms = 2 * (s->settings.latency_ns + s->settings.jitter_ns) / SIM_MS + 1;
     if (w->shortest_ms < 4 * trip_ms)
         w->shortest_ms = 4 * trip_ms;
+    /* A shorter lease ends while a connection is opened again: when it is renewed, two thirds of it
+     * are left for the look-up of a name, and three round trips. */
+    w->renewable_ms = 3 * (SIM_NAME_MS + 3 * trip_ms) / 2 + 10;
     /* To connect and log in takes two round trips. */
     if (w->connect_ms < 4 * trip_ms)
         w->connect_ms = 4 * trip_ms;

@@ -898,7 +898,7 @@ int sim_getaddrinfo(const char *name, const char *service, const struct addrinfo
     (void)hints;
     sim_pass();
     if (inet_pton(AF_INET, name, &in.sin_addr) != 1) {
-        wait_for(sim_now() + sim_span(SIM_MS, 50 * SIM_MS), false);
+        wait_for(sim_now() + sim_span(SIM_MS, SIM_NAME_MS * SIM_MS), false);
         if (!sim_names_work())
             return EAI_AGAIN;
         if (strcmp(name, "localhost") == 0)

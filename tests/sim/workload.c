@@ -10,8 +10,7 @@
 #include "rules.h"
 #include "servers.h"
 
-/* A shorter lease ends while a connection is opened again. */
-enum { OPS = 6, RENEWABLE_MS = 50 };
+enum { OPS = 6 };
 
 static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
 
@@ -34,9 +33,9 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
                 .shared = options->mode == HF_SHARED,
                 .group = group,
                 .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
-                           options->lease_ms >= RENEWABLE_MS &&
+                           options->lease_ms >= work.renewable_ms &&
                            (!servers_independent() || /* it may nest in a hold that ends now */
-                            hf_hold_remaining_ms(hold) >= RENEWABLE_MS)};
+                            hf_hold_remaining_ms(hold) >= work.renewable_ms)};
     /* The ids of a hold's votes have the same second half; no public function returns it. */
     int64_t ballot = (int64_t)strtoull(hold->id + HF_ID_LENGTH / 2, NULL, 16);
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began, ballot);
@@ -207,12 +206,6 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
         rules_leave(key, hf_hold_fence(hold));
 }
 
-static void leave_untold(const mine *m, hf_status status) {
-    leave_refused(m->key, m->hold, status);
-    if (status != HF_OK && judge_has_left()) /* the request of the close may not reach the server */
-        rules_leave_endless(m->key, hf_hold_fence(m->hold));
-}
-
 /* Doubt the holds that are joined with this one: what a call learns of one hold is true of all
  * before the call returns. */
 static void doubt_joined(program *p, const mine *m) {
@@ -244,7 +237,7 @@ void release(program *p, int which) {
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     p->found_lost += status == HF_ELOST || m->marked;
-    leave_untold(m, status);
+    leave_refused(m->key, m->hold, status);
     const char *key = m->key;
     int64_t fence = hf_hold_fence(m->hold);
     drop_hold(p, which);
@@ -273,7 +266,7 @@ static void ask(const program *p, mine *m, const char *name, hf_status (*questio
 void renew(const program *p, mine *m) { ask(p, m, "renew", hf_hold_renew); }
 
 static void replace(mine *m, int64_t lease_ms) {
-    m->renewed = m->renewed && lease_ms >= RENEWABLE_MS;
+    m->renewed = m->renewed && lease_ms >= work.renewable_ms;
     judge_shorten(m->belief);
 }
 
@@ -314,7 +307,7 @@ static void keep(program *p, int which) {
         hf_hold_keep_at_least(m->hold, 0); /* if keeping fails, its release still releases it */
     bool over = least && hf_hold_state(m->hold) == HF_STATE_RELEASED;
     if (status != HF_OK && over)
-        leave_untold(m, status);
+        leave_refused(m->key, m->hold, status);
     if (status == HF_OK || status == HF_ENOTHELD || status == HF_ELOST || over)
         drop_hold(p, which);
     else

@@ -11,8 +11,9 @@ typedef struct workload {
     const char *url;
     int keys, clients, threads; /* threads: at most, of each client */
     int64_t connect_ms, command_ms;
-    int64_t shortest_ms, longest_ms; /* leases */
-    int think_ms;                    /* between two calls */
+    int64_t shortest_ms, longest_ms; /* leases; and the shortest that a new connection renews: */
+    int64_t renewable_ms;
+    int think_ms; /* between two calls */
     bool endless, starts, interrupts, cancels, lazy, counts, heals;
     struct {
         int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, owner,
