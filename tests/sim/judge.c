@@ -173,10 +173,12 @@ static void look(void *unused) {
 
 bool judge_has_left(void) {
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
-        if (closed[i] == sim_self())
+        if (closed[i] == sim_self() && sim_self() != NULL)
             return true;
     return false;
 }
+
+bool judge_settled(int64_t at) { return kind_since >= 0 && at > kind_since + SETTLED_MS * SIM_MS; }
 
 /* Return since when the process may have had an acquire of the lock under way without a report. */
 static int64_t waited_since(const char *key, int64_t otherwise) {
@@ -290,8 +292,7 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
 }
 
 void judge_lost(const belief *b) {
-    if (kind_since >= 0 && b->began > kind_since + SETTLED_MS * SIM_MS && b->group == 0 &&
-        judge_intact(b))
+    if (judge_settled(b->began) && b->group == 0 && judge_intact(b))
         sim_wrong("a hold of %s that is renewed was lost, and all was well", b->key);
 }
 
@@ -327,7 +328,7 @@ void judge_over(belief *b) {
     if (!judge_intact(b))
         excuse(b);
     if (judge_has_left()) /* the request of the close may not have reached the server */
-        rules_leave(b->key, b->fence);
+        rules_strand(b->key, b->fence);
     if (b->next != NULL)
         b->next->previous = b->previous;
     if (b->previous != NULL)
@@ -419,9 +420,8 @@ void judge_timed_out(const call *c, int64_t timeout_ms) {
 void judge_reached(const call *c, hf_status status) {
     bool away = status == HF_ECONNECT || status == HF_EUNKNOWN || status == HF_EAUTH ||
                 status == HF_EPROTOCOL || status == HF_ESERVER;
-    if (away && kind_since >= 0 && c->since > kind_since + SETTLED_MS * SIM_MS &&
-        work.connect_ms >= 2000 && work.command_ms >= 2000 && !servers_independent() &&
-        !judge_has_left())
+    if (away && judge_settled(c->since) && work.connect_ms >= 2000 && work.command_ms >= 2000 &&
+        !servers_independent() && !judge_has_left())
         sim_wrong("%s answers %s, and all is well: %s", c->name, hf_status_name(status),
                   hf_error_message());
 }

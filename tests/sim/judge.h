@@ -48,6 +48,8 @@ void judge_keeps(belief *hold, int64_t began, int64_t ms);
 void judge_leave(const sim_process *process);
 /* Return whether judge_leave() was called for the running process. */
 bool judge_has_left(void);
+/* Return whether the effects of the last fault had ended then. */
+bool judge_settled(int64_t at);
 /* Note the state before (judge_jumps()) and after (judge_jumped()) an event that takes votes of
  * that lock (NULL: of any lock) away on some independent masters. A hold survives while a majority
  * of its votes stands. */

@@ -44,6 +44,7 @@ typedef struct lock_of {
         int64_t fence, since;
     } unknown[8]; /* holds of which no client knows */
     ring left;    /* left on the server on purpose */
+    ring strands; /* perhaps left there by a close */
     ring granted; /* a fence is in it once, unless holds nest */
     int several, asked;
     int64_t lost_at, lost_until; /* when data were last lost; until when ended holds may be back */
@@ -201,6 +202,12 @@ void rules_leave(const char *key, int64_t fence) {
     note(&l->left, fence);
 }
 
+void rules_strand(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    if (!judge_settled(sim_now()) || (store_has(key, fence) && store_stays(key)))
+        note(&l->strands, fence);
+}
+
 void rules_adopt(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
     for (size_t i = 0; i < FENCES; i++)
@@ -231,7 +238,9 @@ void rules_desert(const char *key) {
     if (!judge_has_left())
         return;
     l->deserted = true;
-    if (store_last(key) > l->refused) /* the release may have failed */
+    bool fails =
+        sim_set.no_memory > 0 || !judge_settled(sim_now()); /* the release may have failed */
+    if (fails && store_last(key) > l->refused)
         l->refused = store_last(key);
 }
 
@@ -240,7 +249,8 @@ bool rules_left_for_ever(const char *key) {
     if (!store_stays(key))
         return false;
     for (size_t i = 0; i < FENCES; i++)
-        if (l->left.of[i] != 0 && store_has(key, l->left.of[i]))
+        if ((l->left.of[i] != 0 && store_has(key, l->left.of[i])) ||
+            (l->strands.of[i] != 0 && store_has(key, l->strands.of[i])))
             return true;
     return l->deserted || forsaken(key);
 }
@@ -298,13 +308,17 @@ void rules_several(const char *key, int change) {
             l->refused = fences[i];
 }
 
+static bool is_left(const lock_of *l, int64_t fence) {
+    return has(&l->left, fence) || has(&l->strands, fence);
+}
+
 /* Return whether a client knows of a hold with this ballot, or may be asking for it now. */
 static bool is_known_ballot(const lock_of *l, int64_t ballot) {
     if (l->several > 0 || l->asked > 0 || were_forbidden)
         return true;
     for (size_t i = 0; i < FENCES; i++)
         if (l->ballots[i].ballot == ballot &&
-            (has(&l->left, l->ballots[i].fence) || judge_knows(l->key, l->ballots[i].fence)))
+            (is_left(l, l->ballots[i].fence) || judge_knows(l->key, l->ballots[i].fence)))
             return true;
     return false;
 }
@@ -312,7 +326,7 @@ static bool is_known_ballot(const lock_of *l, int64_t ballot) {
 static bool is_known(const lock_of *l, int64_t fence) {
     if (servers_independent())
         return is_known_ballot(l, fence);
-    return has(&l->left, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
+    return is_left(l, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
            (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
 

@@ -31,11 +31,15 @@ void rules_empty_replica(void);
 int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 /* Note that a holder leaves a hold on the server on purpose. */
 void rules_leave(const char *key, int64_t fence);
+/* Note that a closed client may have left a hold on the server: during faults, or without an end.
+ */
+void rules_strand(const char *key, int64_t fence);
 /* Note that a client has adopted a hold that was left. */
 void rules_adopt(const char *key, int64_t fence);
 /* Note that a client is closed, and leaves its holds on the server. */
 void rules_abandon(void);
-/* Note that a client that asked for the lock was closed: the server may keep what was granted. */
+/* Note that a client that asked for the lock was closed: the server may keep what was granted,
+ * during faults, or without an end. */
 void rules_desert(const char *key);
 /* Note that the users lack a permission for ns; return whether they lack one now. */
 void rules_forbid(int64_t ns);
