@@ -119,7 +119,8 @@ static void pause_for(struct hf_ballot *ballot, int64_t ms) {
 /* Ask all masters that have not given their vote. */
 static void ask_all(struct hf_ballot *ballot) {
     int64_t now = hf_now(), floor = propose(ballot);
-    bool spares = can_spare_silent(ballot, now, false);
+    bool tries = ballot->op->timeout_ms == 0; /* a wait asks again */
+    bool spares = can_spare_silent(ballot, now, tries);
     ballot->asks = true;
     ballot->lacks = false;
     ballot->asked_at = now;

@@ -2636,6 +2636,31 @@ static void test_who_stands_still_until_its_time_is_up_hears_the_masters(void **
     hf_lock_close(others);
 }
 
+/* A master is down, and the process stands still while another one owes a call an answer: the try
+ * that follows needs that master. */
+static void test_a_try_after_a_stall_asks_each_master_that_it_needs(void **state) {
+    hf_lock *lock = lease_lock(ben, "k", 20000, HF_ON);
+    hf_lock *others = lease_lock(ben, "other", 20000, HF_OFF);
+    (void)state;
+    alarm(900);
+    assert_true(hf_client_fd(ben) >= 0);
+    set_fault(1, REFUSES, true);
+    for (int n = 0; n < 300; n++) {
+        hf_hold *hold;
+        assert_status(hf_lock_acquire_start(others, NULL, 0, 0, NULL, 1), HF_OK);
+        usleep((useconds_t)(n % 150));
+        stands_still(sim_self(), 0, 80);
+        assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+        give_back(hold, HF_OK);
+        hf_completion done = completion_within(ben, 10000);
+        assert_status(done.status, HF_OK);
+        give_back(done.hold, HF_OK);
+    }
+    set_fault(1, REFUSES, false);
+    hf_lock_close(lock);
+    hf_lock_close(others);
+}
+
 /* H237: a slow master decides, with a greater fence; then the first master hangs, which must
  * confirm that fence. */
 static void test_a_try_takes_the_time_to_connect_once(void **state) {
@@ -3006,6 +3031,7 @@ int main(int count, char **words) {
         TEST(test_what_others_have_is_no_outage_though_a_vote_and_a_silent_master_are_left),
         TEST(test_who_stands_still_after_its_time_asks_all_the_same),
         TEST(test_who_stands_still_until_its_time_is_up_hears_the_masters),
+        TEST(test_a_try_after_a_stall_asks_each_master_that_it_needs),
         TEST(test_a_try_takes_the_time_to_connect_once),
         TEST(test_a_vote_that_is_taken_back_is_no_other_owner_s),
         TEST(test_a_vote_that_has_ended_is_no_other_owner_s),
