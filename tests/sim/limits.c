@@ -127,6 +127,12 @@ void limits_stored(const char *key, int64_t permits, int64_t per_ms, const int64
                   (long long)was[0], (long long)was[1]);
 }
 
+/* Return the lease with which an acquire asks: a hold ends with its max_hold. */
+static int64_t lease_of(const hf_lock_options *said) {
+    bool cut = said->max_hold_ms > 0 && said->max_hold_ms < said->lease_ms;
+    return cut ? said->max_hold_ms : said->lease_ms;
+}
+
 void limits_granted(const char *key, const hf_lock_options *said, int64_t began) {
     const limit *l = NULL;
     const pool *p = pool_named(key);
@@ -134,7 +140,7 @@ void limits_granted(const char *key, const hf_lock_options *said, int64_t began)
         return;
     while ((l = next_since(p, began, l)) != NULL)
         if (l->permits == 0 ||
-            (l->permits == said->permits && (l->per_ms == 0 || l->per_ms == said->lease_ms)))
+            (l->permits == said->permits && (l->per_ms == 0 || l->per_ms == lease_of(said))))
             return;
     sim_wrong("%s has a hold of %s, and said %lld permits, which no limit was since it asked",
               sim_name(sim_self()), key, (long long)said->permits);
@@ -147,7 +153,7 @@ static void describe(const limit *l, const hf_lock_options *said, char *text, si
     if (l->permits == 0 && said->permits == 0 && weight > 1)
         snprintf(text, size, "no limit is stored with lock");
     else if (l->per_ms > 0 &&
-             (l->per_ms != said->lease_ms || (said->permits > 0 && l->permits != said->permits)))
+             (l->per_ms != lease_of(said) || (said->permits > 0 && l->permits != said->permits)))
         snprintf(text, size, "lets pass %lld in %lld ms, and this acquire gives",
                  (long long)l->permits, (long long)l->per_ms);
     else if (l->permits > 0 && said->permits > 0 && l->permits != said->permits)
