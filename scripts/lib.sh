@@ -32,7 +32,8 @@ attempt() {
 # Shows a command's output only if it fails.
 quietly() {
     local log
-    log=$(mktemp)
+    mkdir -p "$build"
+    log=$(mktemp -p "$build")
     attempt "$@" >"$log" 2>&1
     [ $status = 0 ] || cat "$log"
     rm "$log"
