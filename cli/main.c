@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,18 +37,31 @@ static void open_standard(void) {
         close(fd);
 }
 
-/* Move a --url from before the command to behind it. */
+/* Move a --url from before the command to behind it; `once` has a second word. */
 static void put_command_first(int argc, char **argv) {
     int words = argc > 1 && strncmp(argv[1], "--url=", 6) == 0 ? 1 : 2;
     if (argc < words + 2 || (words == 2 && strcmp(argv[1], "--url") != 0))
         return;
-    char *command = argv[words + 1];
-    memmove(argv + 2, argv + 1, (size_t)words * sizeof *argv);
-    argv[1] = command;
+    char *command[] = {argv[words + 1], argv[words + 2]};
+    int count = argc > words + 2 && strcmp(command[0], cli_once.name) == 0 ? 2 : 1;
+    memmove(argv + 1 + count, argv + 1, (size_t)words * sizeof *argv);
+    memcpy(argv + 1, command, (size_t)count * sizeof *argv);
+}
+
+static void end_by(int signal) { _exit(CLI_SIGNAL + signal); }
+
+/* End by the signals that end other processes: the kernel gives the first process of a container
+ * none that it does not handle. */
+static void be_ended(void) {
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for (size_t i = 0; getpid() == 1 && i < sizeof signals / sizeof *signals; i++)
+        if (!cli_ignores(signals[i]))
+            signal(signals[i], end_by);
 }
 
 int main(int argc, char **argv) {
     open_standard();
+    be_ended();
     put_command_first(argc, argv);
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name)

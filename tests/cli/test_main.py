@@ -1,7 +1,9 @@
 """The common parts of all commands."""
 
 import os
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -37,10 +39,28 @@ def test_the_url_may_come_before_the_command(cli: Program, server: Server, name:
     for url in (("--url", server.url), (f"--url={server.url}",)):
         done = cli(*url, "run", name, "--", "echo", "ran", env={"PATH": os.environ["PATH"]})
         assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+        assert cli(*url, "once", "ls").returncode == 0
     for few in (("--url",), ("--url", server.url), ("--url=x",)):
         done = cli(*few)
         assert done.returncode == 64
         assert f"unknown option '{few[0]}'" in done.stderr
+
+
+def test_signals_end_the_first_process_of_a_container(cli: Program) -> None:
+    """The kernel gives such a process no signal that it does not handle."""
+    alone = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this user may not have process ids of its own")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        outer = subprocess.Popen(
+            [*alone, PROGRAM, "top", "-b"], env=cli.environment, stdout=subprocess.PIPE, text=True
+        )
+        cli.started.append(outer)
+        assert outer.stdout is not None
+        outer.stdout.readline()
+        first = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
+        os.kill(int(first), number)
+        assert outer.wait(20) == 128 + number
 
 
 def test_output_that_cannot_be_written_is_no_success(cli: Program) -> None:
