@@ -144,6 +144,18 @@ def test_one_works_and_the_next_takes_over(
     assert not lock.locked()
 
 
+def test_an_indexer_that_is_stopped_has_not_failed(host: Program, client: holdfast.Client) -> None:
+    unit = DEPLOY.joinpath("systemd/indexer.service").read_text()
+    clean = {0, *map(int, re.findall(r"^SuccessExitStatus=(\d+)$", unit, re.M))}
+    works = start(host, exec_start("indexer.service"))
+    line_of(works)
+    waits = start(host, exec_start("indexer.service"))
+    until(lambda: client.lock("indexer").inspect().waiters == 1)
+    for process in (waits, works):
+        process.terminate()
+        assert process.wait(20) in clean
+
+
 def test_a_pod_is_ready_if_it_leads_or_waits(
     host: Program, client: holdfast.Client, own_server: Server
 ) -> None:
