@@ -1,6 +1,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,15 @@ static void tell(const char *format, va_list arguments) {
 
 void cli_error(const char *format, ...) {
     va_list arguments;
+    va_start(arguments, format);
+    tell(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) <= 0)
+        return;
     va_start(arguments, format);
     tell(format, arguments);
     va_end(arguments);

@@ -24,7 +24,7 @@ CLI_NORETURN static void obey(int socket, _Atomic int64_t *killed_at) {
             if (length == 0) { /* holdfast has ended */
                 if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0) {
                     kill(-order.group, SIGCONT);
-                    cli_error("ended before its command: sending signal %d to it", order.signal);
+                    cli_say("ended before its command: sending signal %d to it", order.signal);
                 }
                 _exit(CLI_OK);
             }
@@ -35,7 +35,7 @@ CLI_NORETURN static void obey(int socket, _Atomic int64_t *killed_at) {
             order.kill_at = CLI_NEVER;
             cli_clock_set(clock, order.kill_at);
             if (order.group > 0 && kill(-order.group, SIGKILL) == 0)
-                cli_error("stopped while the lease expired: killing its command");
+                cli_say("stopped while the lease expired: killing its command");
             else
                 *killed_at = 0;
         }

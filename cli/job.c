@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -33,13 +34,22 @@ static void take_terminal(cli_job *job) {
         tcsetattr(job->terminal, TCSADRAIN, &job->modes);
 }
 
+/* Pass a typed signal on to the rest of this process' script or pipe: while the command had the
+ * terminal, it alone received the signal. */
+static void share(const cli_job *job, int signal) {
+    if (job->lent)
+        kill(0, signal);
+    else
+        raise(signal);
+}
+
 /* Stop as the command did, so that the shell returns to its prompt. False: the kernel did not stop
  * this process, because no shell could continue it. */
-static bool stop_self(int signal) {
+static bool stop_self(const cli_job *job, int signal) {
     sigset_t only, pending;
     sigemptyset(&only);
     sigaddset(&only, signal);
-    raise(signal);
+    share(job, signal);
     sigprocmask(SIG_UNBLOCK, &only, NULL); /* stops here until SIGCONT */
     sigprocmask(SIG_BLOCK, &only, NULL);
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT);
@@ -54,7 +64,7 @@ static void stopped(cli_job *job, int signal) {
         return;
     }
     take_terminal(job);
-    if (stop_self(wants ? signal : SIGTSTP) || signal == SIGSTOP)
+    if (stop_self(job, wants ? signal : SIGTSTP) || signal == SIGSTOP)
         return; /* job_resume() follows at SIGCONT */
     if (wants)  /* as the kernel does for orphaned groups */
         job_signal(job, SIGHUP);
@@ -70,6 +80,10 @@ void job_resume(cli_job *job) {
 /* ------------------------------------------------------------- Processes */
 
 void job_become(char **command, char **environment, const sigset_t *mask) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE); /* of a message of this process: it must not end the command */
+    sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
     sigprocmask(SIG_SETMASK, mask, NULL);
     environ = environment;
     execvp(command[0], command);
@@ -100,22 +114,32 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
     return 0;
 }
 
-void job_look(cli_job *job) {
-    int status;
-    while (!job->ended && waitpid(job->group, &status, WNOHANG | WUNTRACED) > 0) {
-        if (WIFSTOPPED(status)) {
-            stopped(job, WSTOPSIG(status));
-            continue;
-        }
-        job->ended = true;
-        job->status = status;
-        take_terminal(job);
+static void ended(cli_job *job, int status) {
+    job->ended = true;
+    job->status = status;
+    take_terminal(job);
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (job->lent && (signal == SIGINT || signal == SIGQUIT)) {
+        job->typed = signal;
+        share(job, signal);
     }
 }
 
-void job_signal(const cli_job *job, int signal) { kill(-job->group, signal); }
+/* The first process of a container, for example, is also the parent of the command's orphans. */
+void job_look(cli_job *job) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;)
+        if (pid == job->group && WIFSTOPPED(status))
+            stopped(job, WSTOPSIG(status));
+        else if (pid == job->group)
+            ended(job, status);
+}
 
-bool job_alive(const cli_job *job) { return kill(-job->group, 0) == 0; }
+bool job_signal(const cli_job *job, int signal) {
+    return kill(-job->group, signal) == 0 || errno != EPERM;
+}
+
+bool job_alive(const cli_job *job) { return kill(-job->group, 0) == 0 || errno == EPERM; }
 
 int job_status(const cli_job *job) {
     return WIFSIGNALED(job->status) ? CLI_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);

@@ -19,6 +19,7 @@ typedef struct cli_job {
     int status;   /* of waitpid(), once ended */
     int terminal; /* the controlling terminal, or -1 */
     bool lent;    /* the group was moved to the foreground */
+    int typed;    /* the signal of a Ctrl-C or Ctrl-\ that it died of there; or 0 */
     struct termios modes;
 } cli_job;
 
@@ -30,13 +31,14 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
               const cli_guard *guard, guard_order *order);
 /* Become the command. It does not return; if the command cannot run, report it and exit. */
 CLI_NORETURN void job_become(char **command, char **environment, const sigset_t *mask);
-/* Check the command, after SIGCHLD. This may stop the calling process, after Ctrl-Z. */
+/* Check the command, after SIGCHLD. This may stop the calling process, after Ctrl-Z, and sends a
+ * Ctrl-C of which the command died to the calling process' group. */
 void job_look(cli_job *job);
-/* Send a signal to the whole group. */
-void job_signal(const cli_job *job, int signal);
+/* Send a signal to the whole group. False: all its processes are another user's. */
+bool job_signal(const cli_job *job, int signal);
 /* Send SIGCONT to the group, in the foreground if it was there. */
 void job_resume(cli_job *job);
-/* Return whether a process of the group is left. */
+/* Return whether a process of the group is left, after job_look(). */
 bool job_alive(const cli_job *job);
 /* Return the exit status, as a shell reports it. */
 int job_status(const cli_job *job);

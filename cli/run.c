@@ -98,6 +98,7 @@ typedef struct run_wish {
     int64_t weight;    /* of the permits; 0: not given */
     int64_t ahead_ms;  /* 0: not given */
     int64_t per_ms;    /* --rate: the permits pass in this time; HF_STORED: --gate; 0: not given */
+    bool rate, gate;   /* they were given */
     const char *holds; /* an option that does nothing with --rate and --gate; or NULL */
     int conflict;      /* exit status of -E; -1: not given */
     run_on_lost on_lost;
@@ -120,6 +121,7 @@ typedef struct run_state {
     int64_t taken_at;
     int64_t gone_at; /* when the lock was found to be taken away; or CLI_NEVER */
     run_ending ending;
+    int64_t term_at; /* when TERM was sent; or CLI_NEVER */
     bool killed, told_lost, passed;
     int typed; /* the signal of a typed Ctrl-C or Ctrl-\; or 0 */
 } run_state;
@@ -229,11 +231,11 @@ static void read_option(run_wish *wish, int option) {
         break;
     case RATE:
         cli_rate(optarg, &wish->permits, &wish->per_ms);
-        wish->shared = true;
+        wish->rate = wish->shared = true;
         break;
     case GATE:
         wish->per_ms = HF_STORED;
-        wish->shared = true;
+        wish->gate = wish->shared = true;
         break;
     case OWNER:
         wish->owner = optarg;
@@ -301,7 +303,7 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         cli_usage("--shell needs -c");
     if (wish->per_ms != 0 && wish->holds != NULL)
         cli_usage("%s does nothing with --rate and --gate, which hold no lock", wish->holds);
-    if (wish->per_ms == HF_STORED && wish->permits > 0)
+    if (wish->gate && wish->rate)
         cli_usage("--gate follows the stored rate, and --rate gives another: give one of them");
     if (wish->weight > 0 && !wish->shared)
         cli_usage("--weight needs --permits; or --shared, for the number that is stored");
@@ -524,31 +526,37 @@ static int64_t earlier(int64_t one, int64_t other) { return one < other ? one : 
 
 static int64_t after(int64_t time, int64_t ms) { return time == CLI_NEVER ? time : time + ms; }
 
+/* A killed process may still run for a moment. */
+static int64_t margin(const run_wish *wish) { return earlier(100, wish->lease_ms / 20); }
+
 /* Return the time until which the lock is certainly held; CLI_NEVER if the command may ignore it.
- * After the lock was taken away, return the end of --kill-after. */
+ * After the lock was taken away, return the end of --kill-after, and the margin. */
 static int64_t lock_ends(run_state *run, int64_t now) {
     if (run->wish->on_lost == IGNORE)
         return CLI_NEVER;
     if (run->gone_at == CLI_NEVER && hf_hold_cause(run->hold) == HF_CAUSE_GONE)
         run->gone_at = now;
     if (run->gone_at != CLI_NEVER)
-        return run->gone_at + run->wish->kill_after_ms;
+        return run->gone_at + run->wish->kill_after_ms + margin(run->wish);
     int64_t left = hf_hold_remaining_ms(run->hold);
     return left == HF_NEVER ? CLI_NEVER : now + left;
 }
 
-static void end_command(run_state *run, run_ending why) {
+static void end_command(run_state *run, run_ending why, int64_t now) {
     static const char *const fates[] = {"killing its command", "sending TERM to its command"};
-    run->ending = why;
-    if (why == OVERDUE)
-        cli_error("the command under lock '%s' has run longer than --max-hold", run->wish->name);
-    else if (run->gone_at != CLI_NEVER)
-        cli_error("lock '%s' was taken away: %s", run->wish->name, fates[1]);
-    else
-        cli_error("lock '%s' could not be renewed: %s", run->wish->name,
-                  fates[run->wish->on_lost != KILL || hf_hold_state(run->hold) == HF_STATE_HELD]);
-    job_signal(&run->job, SIGTERM);
+    bool sent = job_signal(&run->job, SIGTERM);
     job_signal(&run->job, SIGCONT); /* a stopped command handles SIGTERM only after SIGCONT */
+    run->ending = why;
+    run->term_at = now;
+    if (why == OVERDUE)
+        cli_say("the command under lock '%s' has run longer than --max-hold", run->wish->name);
+    else if (run->gone_at != CLI_NEVER)
+        cli_say("lock '%s' was taken away: %s", run->wish->name, fates[1]);
+    else
+        cli_say("lock '%s' could not be renewed: %s", run->wish->name,
+                fates[run->wish->on_lost != KILL || hf_hold_state(run->hold) == HF_STATE_HELD]);
+    if (!sent)
+        cli_say("cannot end the command: it is another user's");
 }
 
 /* Check the lock and the time: send signals that are due, set the clock for the next check, and
@@ -557,19 +565,17 @@ static void look_after(run_state *run) {
     const run_wish *wish = run->wish;
     int64_t now = cli_now(), next, ends = lock_ends(run, now), kill_at = CLI_NEVER;
     int64_t over = wish->max_hold_ms > 0 ? run->taken_at + wish->max_hold_ms : CLI_NEVER;
-    int64_t soon = after(ends, -wish->kill_after_ms);
+    int64_t last = after(ends, -margin(wish)), soon = after(last, -wish->kill_after_ms);
     if (run->ending == GOES_ON && now >= earlier(soon, over))
-        end_command(run, now >= over ? OVERDUE : LOST);
-    /* A killed process may still run for a moment. */
-    int64_t margin = earlier(100, wish->lease_ms / 20);
-    if (wish->on_lost == KILL)
-        kill_at = after(ends, -margin);
+        end_command(run, now >= over ? OVERDUE : LOST, now);
+    if (wish->on_lost == KILL) /* also if the lock is renewed after TERM */
+        kill_at = earlier(last, after(run->term_at, wish->kill_after_ms));
     kill_at = earlier(kill_at, after(over, wish->kill_after_ms));
     if (now >= kill_at && !run->killed) {
         job_signal(&run->job, SIGKILL);
         run->killed = true;
     }
-    run->order.kill_at = kill_at == CLI_NEVER ? kill_at : kill_at + margin;
+    run->order.kill_at = after(kill_at, margin(wish));
     if (memcmp(&run->order, &run->told, sizeof run->order) != 0)
         guard_tell(&run->guard, &run->order);
     run->told = run->order;
@@ -602,20 +608,20 @@ static void hear(run_state *run) {
     hf_completion completion = {.size = sizeof completion};
     while (hf_client_next(run->client, &completion) == HF_OK && completion.kind != HF_KIND_NONE)
         if (completion.kind == HF_KIND_LOSS && run->wish->on_lost == IGNORE) {
-            cli_error("lock '%s' was lost; its command continues", run->wish->name);
+            cli_say("lock '%s' was lost; its command continues", run->wish->name);
             run->told_lost = true;
         } else if (completion.kind == HF_KIND_TROUBLE || completion.kind == HF_KIND_FAILOVER) {
-            cli_error("%s", completion.error.message);
+            cli_say("%s", completion.error.message);
         }
 }
 
 static void pass_on(run_state *run, int signal) {
-    if (run->job.ended) {
-        if (is_end(signal)) /* not a stop: no shell would notice it */
-            job_signal(&run->job, signal);
-    } else if (signal == SIGCHLD) {
+    if (signal == SIGCHLD) {
         look_after(run); /* first: job_look() may stop this process */
         job_look(&run->job);
+    } else if (run->job.ended) {
+        if (is_end(signal)) /* not a stop: no shell would notice it */
+            job_signal(&run->job, signal);
     } else if (signal == SIGCONT) {
         look_after(run); /* the command must not resume without the lock */
         job_resume(&run->job);
@@ -761,7 +767,8 @@ static int run(int argc, char **argv) {
                      .kill_after_ms = -1,
                      .conflict = -1,
                      .note = ""};
-    run_state run = {.wish = &wish, .order = {.kill_at = CLI_NEVER}, .gone_at = CLI_NEVER};
+    run_state run = {
+        .wish = &wish, .order = {.kill_at = CLI_NEVER}, .gone_at = CLI_NEVER, .term_at = CLI_NEVER};
     read_arguments(&wish, argc, argv);
     static const int orders[] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [IGNORE] = 0};
     run.order.signal = orders[wish.on_lost];
@@ -777,6 +784,8 @@ static int run(int argc, char **argv) {
         char *words[4];
         job_become(command_of(&wish, words), environ, &run.mask);
     }
+    if (run.job.typed != 0)
+        run.typed = run.job.typed;
     if (run.typed != 0 && result == CLI_SIGNAL + run.typed)
         die_as_typed(&run);
     return result;

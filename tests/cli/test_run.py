@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -29,6 +31,9 @@ ENDS = [
     signal.SIGUSR1,
     signal.SIGUSR2,
 ]
+
+
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
@@ -368,6 +373,8 @@ def test_trouble_is_told_before_the_lock_is_lost(cli: Program, own_server: Serve
         (["--rate", "9/x", "x", "true"], "--rate"),
         (["--rate", "9/1m", "--lease", "5", "x", "true"], "--lease does nothing with --rate"),
         (["-s", "--rate", "9/1m", "x", "true"], "--shared does nothing with --rate"),
+        (["--gate", "--rate", "9/1m", "x", "true"], "give one of them"),
+        (["--rate", "9/1m", "--gate", "x", "true"], "give one of them"),
         (["-F", "x", "true"], "--no-fork is not possible"),
         (["--no-fork", "x", "true"], "--no-fork is not possible"),
         (["--frob", "x", "true"], "unrecognized option '--frob'"),
@@ -697,6 +704,94 @@ def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -
     line_of(process)
     raw.delete(name)
     assert ended(process)[:2] == (79, "term\ndone\n")
+
+
+def test_time_between_term_and_kill_may_be_short(cli: Program, name: str, raw: redis.Redis) -> None:
+    traps = "trap 'echo term; exit' TERM; echo; while :; do sleep 0.02; done"
+    process = cli.start("run", "--lease", "2s", "-k", "90ms", name, "-c", traps)
+    line_of(process)
+    raw.delete(name)
+    assert ended(process)[:2] == (79, "term\n")
+
+
+def test_kill_follows_though_the_lock_is_renewed_after_term(
+    cli: Program, name: str, own_server: Server
+) -> None:
+    command = ("run", "--url", own_server.url + PATIENT, "--lease", "6s", "-k", "3s")
+    process = cli.start(*command, name, "-c", STUBBORN)
+    line_of(process)
+    os.kill(own_server.pid, signal.SIGSTOP)
+    assert process.stderr is not None
+    try:
+        while "sending TERM" not in process.stderr.readline():
+            pass
+    finally:
+        os.kill(own_server.pid, signal.SIGCONT)
+    assert ended(process)[:2] == (79, "term\n")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of orphans, as the first process of a container is."""
+    assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
+
+
+def test_orphans_that_have_ended_do_not_count(cli: Program, name: str, raw: redis.Redis) -> None:
+    parent = "sleep 1000 & echo; wait"
+    process = cli.start(
+        *("run", "--on-lost", "term", "--lease", "1s", name, "-c", parent),
+        preexec_fn=adopt_orphans,
+    )
+    line_of(process)
+    raw.delete(name)
+    assert ended(process)[0] == 79
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a program set its user")
+def test_a_command_of_another_user_is_told(
+    cli: Program, name: str, raw: redis.Redis, tmp_path: Path
+) -> None:
+    """The caller may start the command as root, as with sudo, but not signal it."""
+    sudo = tmp_path / "sudo"
+    sudo.write_bytes(Path("/usr/bin/setpriv").read_bytes())
+    sudo.chmod(0o4755)
+    reads = "-all,+dac_override"  # the program may be in a folder of root
+    user = ("--reuid", "65534", "--clear-groups", "--inh-caps", reads, "--ambient-caps", reads)
+    command = (sudo, "--reuid", "0", "sh", "-c", "echo; exec sleep 3")
+    process = subprocess.Popen(
+        ["setpriv", *user, PROGRAM, "run", "--lease", "1s", name, "--", *command],
+        env=cli.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    cli.started.append(process)
+    line_of(process)
+    raw.delete(name)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "cannot end the command: it is another user's" in err
+
+
+def test_a_full_stderr_delays_no_signal(cli: Program, name: str, raw: redis.Redis) -> None:
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writes, bytes(4096))
+    traps = "exec 2>/dev/null; trap 'echo term; exit' TERM; echo; while :; do sleep 0.02; done"
+    command = ("run", "--on-lost", "term", "--lease", "1s", name, "-c", traps)
+    process = cli.start(*command, stderr=writes)
+    line_of(process)
+    raw.delete(name)
+    assert ended(process)[:2] == (79, "term\n")
+    os.close(reads)
+    os.close(writes)
+
+
+def test_a_closed_stderr_does_not_end_the_command(cli: Program, name: str) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = cli("run", "-v", "--rate", "9/1m", name, "--", "echo", "ran", stderr=writes)
+    os.close(writes)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
 
 
 def test_what_is_left_of_a_group_gets_the_signals(

@@ -9,6 +9,7 @@ import re
 import select
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -116,11 +117,35 @@ def test_ctrl_c_ends_the_command(terminal: Terminal, name: str, command: str) ->
     terminal.expect("status 130")
 
 
-def test_ctrl_c_ends_the_script_too(terminal: Terminal, name: str, cli: Program) -> None:
-    script = f"holdfast run {name} -- sh -c 'echo i''n; sleep 60'\necho went on\n"
-    (cli.folder / "script").write_text(script)
+def begin_script(terminal: Terminal, name: str, command: str, folder: Path) -> None:
+    script = f"holdfast run --lease 60s {name} -- sh -c 'echo in; exec {command}'\necho went on\n"
+    (folder / "script").write_text(script)
     terminal.type("bash script")
     terminal.expect("in\r")
+    if command == "cat":  # it has the terminal from now on
+        terminal.type("line")
+        terminal.expect("line\r\nline\r")
+
+
+@pytest.mark.parametrize("command", ["sleep 60", "cat"])
+def test_ctrl_c_ends_the_script_too(
+    terminal: Terminal, name: str, cli: Program, command: str
+) -> None:
+    begin_script(terminal, name, command, cli.folder)
+    terminal.press("\x03")
+    terminal.type("echo st''atus $?")
+    assert "went on" not in terminal.expect(r"(?s).*status 130")[0]
+
+
+@pytest.mark.parametrize("command", ["sleep 60", "cat"])
+def test_one_ctrl_z_stops_the_script_too(
+    terminal: Terminal, name: str, cli: Program, command: str
+) -> None:
+    begin_script(terminal, name, command, cli.folder)
+    terminal.type("\x1a", end="")
+    terminal.expect(r"Stopped +bash script")
+    terminal.type("fg")
+    terminal.expect("fg\r\nbash script")
     terminal.press("\x03")
     terminal.type("echo st''atus $?")
     assert "went on" not in terminal.expect(r"(?s).*status 130")[0]
