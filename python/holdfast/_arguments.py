@@ -6,9 +6,13 @@ import inspect
 import math
 import operator
 import threading
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 from . import _holdfast
+
+Answer = TypeVar("Answer")
 
 
 def encoded(what: str, text: str | bytes) -> bytes:
@@ -101,7 +105,17 @@ def function(what: str, value: object, awaited: bool = False) -> None:
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, not {value!r}")
     if not awaited and inspect.iscoroutinefunction(value):
-        raise TypeError(f"{what} must be a plain function, which may start a task, not {value!r}")
+        raise TypeError(f"{what} must be a plain function, not {value!r}, which nothing awaits")
+
+
+def answer(what: str, value: Callable[..., Answer], *given: object) -> Answer:
+    """Call a plain function of the user, and refuse an answer that would have to be awaited."""
+    made = value(*given)
+    if inspect.isawaitable(made):
+        if inspect.iscoroutine(made):
+            made.close()
+        raise TypeError(f"{what} must be a plain function: {value!r} gave {made!r}")
+    return made
 
 
 def wishes(

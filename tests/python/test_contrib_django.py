@@ -32,6 +32,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client
 from django.test.utils import override_settings
 from django.urls import path
+from django.utils.asyncio import async_unsafe
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -70,6 +71,7 @@ def busy_503(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse("done")
 
 
+@async_unsafe("no event loop")  # as a page with the user's name
 def _busy(request: HttpRequest, busy: holdfast.LockTimeout) -> HttpResponse:
     return HttpResponse(f"{request.path}: {busy}", status=423)
 
@@ -239,6 +241,25 @@ def test_async_views_may_be_decorated(held: holdfast.Lock, name: str) -> None:
 
     asyncio.run(main())
     assert told == [True, True]
+
+
+class User:
+    @property
+    @async_unsafe("no event loop")  # it asks the database
+    def pk(self) -> str:
+        return "ann"
+
+
+def test_functions_for_an_async_view_may_ask_the_database(name: str) -> None:
+    @locked_view(name + ":{request.user.pk}", timeout=lambda request: len(User().pk), busy=_busy)
+    async def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse("done")
+
+    request = HttpRequest()
+    request.user = User()
+    assert asyncio.run(view(request)).content == b"done"
+    with get_client().lock(f"{name}:ann", owner="another"):
+        assert asyncio.run(view(request)).status_code == 423
 
 
 ASGI = """

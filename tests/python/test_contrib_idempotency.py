@@ -28,6 +28,7 @@ from django.template.response import TemplateResponse
 from django.test import AsyncClient, Client
 from django.test.utils import override_settings
 from django.urls import path
+from django.utils.asyncio import async_unsafe
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -214,6 +215,7 @@ def fastapi_client(server: Server) -> Iterator[TestClient]:
 # --------------------------------------------------------------------------- Django
 
 
+@async_unsafe("no event loop")  # as request.user
 def header_user(request: HttpRequest) -> str:
     return str(request.headers["X-User"])
 
@@ -691,6 +693,8 @@ def test_arguments_that_are_wrong(make: Callable[..., object]) -> None:
         make("")
     with pytest.raises(TypeError, match="scope must be a function"):
         make("pay", scope="user")
+    with pytest.raises(TypeError, match="scope must be a plain function"):
+        make("pay", scope=asyncio.sleep)
     with pytest.raises(TypeError, match="required must be"):
         make("pay", required=1)
     with pytest.raises(ValueError, match="ttl"):
@@ -698,15 +702,28 @@ def test_arguments_that_are_wrong(make: Callable[..., object]) -> None:
 
 
 @pytest.mark.usefixtures("django")
-def test_a_scope_of_nobody_is_refused(name: str) -> None:
-    @idempotent_view(PREFIX, scope=lambda request: None)
+@pytest.mark.parametrize(
+    ("scope", "refused"),
+    [
+        (lambda request: None, pytest.raises(ValueError, match="gave None")),
+        (lambda request: asyncio.sleep(0), pytest.raises(TypeError, match="scope must be a plain")),
+    ],
+)
+def test_a_scope_of_nobody_is_refused(name: str, scope: Any, refused: Any) -> None:
+    @idempotent_view(PREFIX, scope=scope)
     def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(str(vendor(b"")))
+
+    @idempotent_view(PREFIX, scope=scope)
+    async def awaits(request: HttpRequest) -> HttpResponse:
         return HttpResponse(str(vendor(b"")))
 
     request = HttpRequest()
     request.method, request.META["HTTP_IDEMPOTENCY_KEY"] = "POST", name
     request._body = b""
-    with pytest.raises(ValueError, match="gave None"):
+    with refused:
         view(request)
+    with refused:
+        asyncio.run(awaits(request))
     assert vendor.calls == 0
     assert django_client().once_result(f"{PREFIX}:{name}") is None

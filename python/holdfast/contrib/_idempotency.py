@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import holdfast
 
 from .. import _log
-from .._arguments import duration, flag
+from .._arguments import answer, duration, flag, function
 from .._options import LockChanges, merged
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class Idempotency(Generic[Request]):
             raise ValueError("prefix must not be empty")
         self._prefix = prefix
         self._scope = given.pop("scope", None)
-        if self._scope is not None and not callable(self._scope):
-            raise TypeError(f"scope must be a function of the request, not {self._scope!r}")
+        function("scope", self._scope)
         self.required = flag("required", given.pop("required", True))
         self._ttl = given.pop("ttl", timedelta(hours=24))
         duration("ttl", self._ttl, least=10_000)
@@ -123,7 +122,7 @@ class Idempotency(Generic[Request]):
             )
         parts = [self._prefix]
         if self._scope is not None:
-            whose = self._scope(request)
+            whose = answer("scope", self._scope, request)
             if whose is None:
                 raise ValueError(
                     f"scope= of {self._prefix!r} gave None: two users' keys could meet; raise an"

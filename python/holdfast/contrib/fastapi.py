@@ -284,8 +284,9 @@ def idempotent_route(
         payments = APIRouter(route_class=idempotent_route("pay", scope=user_of))
 
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
-    scope        A function of the request that returns the owner of the key, such as the user's
-                 id: two users may send the same key. It runs after the dependencies.
+    scope        A plain function of the request that returns the owner of the key, such as the
+                 user's id: two users may send the same key. It runs after the dependencies, which
+                 may leave it something in request.state.
     required     By default, answer 400 to a request without a key; if False, run it like any other.
     ttl          How long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.

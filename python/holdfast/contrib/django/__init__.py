@@ -190,17 +190,22 @@ def locked_view(
         handler = BaseHandler()
         wrapper: Any
 
+        def asked(request: HttpRequest, args: Any, kwargs: Any) -> tuple[str, Any]:
+            return named((request, *args), kwargs), limit(request)
+
         if iscoroutinefunction(view):
 
             @functools.wraps(view)
             async def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                lock = get_client().aio.lock(named((request, *args), kwargs), chosen)
+                # In a thread, because request.user asks the database.
+                what, seconds = await sync_to_async(asked)(request, args, kwargs)
+                lock = get_client().aio.lock(what, chosen)
                 async with contextlib.AsyncExitStack() as block:
                     try:
-                        holding = (lock.shared() if shares else lock).hold(limit(request))
+                        holding = (lock.shared() if shares else lock).hold(seconds)
                         request.hold = await block.enter_async_context(holding)
                     except holdfast.LockError as failed:
-                        return refuse(request, failed)
+                        return await sync_to_async(refuse)(request, failed)
                     return await handler.make_view_atomic(view)(request, *args, **kwargs)
 
         else:
@@ -208,10 +213,11 @@ def locked_view(
             @functools.wraps(view)
             def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 _refuse_loop(view)
-                lock = get_client().lock(named((request, *args), kwargs), chosen)
+                what, seconds = asked(request, args, kwargs)
+                lock = get_client().lock(what, chosen)
                 with contextlib.ExitStack() as block:
                     try:
-                        holding = (lock.shared() if shares else lock).hold(limit(request))
+                        holding = (lock.shared() if shares else lock).hold(seconds)
                         request.hold = block.enter_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
@@ -281,8 +287,8 @@ def idempotent_view(
         def pay(request): ...
 
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
-    scope        A function of the request that returns the owner of the key, such as the user's
-                 id: two users may send the same key.
+    scope        A plain function of the request that returns the owner of the key, such as the
+                 user's id: two users may send the same key.
     required     By default, answer 400 to a request without a key; if False, run it like any other.
     ttl          How long an answer is kept: 24 hours.
     retry_after  Seconds for the header Retry-After: 1.
@@ -319,7 +325,7 @@ def idempotent_view(
             @functools.wraps(view)
             async def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 run = handler.make_view_atomic(view)
-                asked = asked_by(request)
+                asked = await sync_to_async(asked_by)(request)
                 if asked is None:
                     return await run(request, *args, **kwargs)
                 if isinstance(asked, Answer):
