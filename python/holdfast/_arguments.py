@@ -108,7 +108,7 @@ def function(what: str, value: object, awaited: bool = False) -> None:
         raise TypeError(f"{what} must be a plain function, not {value!r}, which nothing awaits")
 
 
-def answer(what: str, value: Callable[..., Answer], *given: object) -> Answer:
+def called(what: str, value: Callable[..., Answer], *given: object) -> Answer:
     """Call a plain function of the user, and refuse an answer that would have to be awaited."""
     made = value(*given)
     if inspect.isawaitable(made):

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, final
 
 from . import _holdfast, _log
-from ._arguments import duration, flag, noted, patience, whole
+from ._arguments import called, duration, flag, function, noted, patience, whole
 from ._errors import (
     KeptError,
     LockError,
@@ -88,8 +88,9 @@ class OnceTerms(LockChanges, total=False):
 
 
 def _function(what: str, given: object) -> None:
-    if not callable(given):
-        raise TypeError(f"{what} must be a function, not {given!r}")
+    if given is None:
+        raise TypeError(f"{what} must be a function, not None")
+    function(what, given)
     if getattr(given, "__module__", "") in ("pickle", "_pickle"):
         raise TypeError(
             f"{what} must not be pickle: whoever may write to the server could run code in every"
@@ -106,7 +107,8 @@ def _matcher(what: str, given: Match) -> Callable[[BaseException], bool]:
         return lambda raised: isinstance(raised, classes)
     if isinstance(given, (tuple, type)) or not callable(given):
         raise TypeError(f"{what} must be exception classes, or a function, not {given!r}")
-    return given
+    function(what, given)
+    return lambda raised: called(what, given, raised)
 
 
 def _classes(given: Match) -> list[type[BaseException]]:

@@ -473,11 +473,23 @@ def test_a_function_says_what_is_kept(caller: Threads, name: str) -> None:
     assert 3000 < caller.look(name).ttl <= 3600
 
 
-def test_a_function_that_fails_to_say_leaves_an_unknown_outcome(caller: Threads, name: str) -> None:
+@pytest.mark.parametrize("which", ["keep", "not_called"])
+@pytest.mark.parametrize("say", [lambda raised: bool(1 / 0), lambda raised: asyncio.sleep(0)])
+def test_a_function_that_fails_to_say_leaves_an_unknown_outcome(
+    caller: Threads, name: str, which: str, say: Callable[[Exception], Any]
+) -> None:
     with pytest.raises(ValueError, match="no"):
-        caller.once(name, raises(ValueError("no")), keep=lambda raised: bool(1 / 0))
+        caller.once(name, raises(ValueError("no")), **{which: say})
     with pytest.raises(holdfast.OutcomeUnknown):
         caller.once(name, unwanted)
+
+
+@pytest.mark.parametrize("which", ["keep", "not_called", "encode", "decode"])
+def test_a_coroutine_function_is_refused_before_the_call(
+    caller: Threads, name: str, which: str
+) -> None:
+    with pytest.raises(TypeError, match=f"{which} must be a plain function"):
+        caller.once(name, unwanted, **{which: asyncio.sleep})
 
 
 def test_a_call_that_was_not_made_passes_the_turn_on(caller: Threads, name: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import holdfast
 
 from .. import _log
-from .._arguments import answer, duration, flag, function
+from .._arguments import called, duration, flag, function
 from .._options import LockChanges, merged
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Idempotency(Generic[Request]):
             )
         parts = [self._prefix]
         if self._scope is not None:
-            whose = answer("scope", self._scope, request)
+            whose = called("scope", self._scope, request)
             if whose is None:
                 raise ValueError(
                     f"scope= of {self._prefix!r} gave None: two users' keys could meet; raise an"
