@@ -36,7 +36,7 @@ from ._errors import (
 from ._hold import Bound, excuse, seconds
 from ._json import canonical, from_json, to_json
 from ._lock import flagged, loose
-from ._locked import Parameters, namer, refuse_generators
+from ._locked import Parameters, complete, namer, refuse_generators
 from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
@@ -485,7 +485,7 @@ class _Port:
             self.lock._core.hf_hold_release(self.got[0])
 
     def call(self, call: Callable[[], Any]) -> Any:
-        return call()
+        return complete(call, call())
 
 
 class _AsyncPort:
@@ -532,8 +532,9 @@ class _AsyncPort:
         elif self.got:
             self._lock._notices().drop(self.got[0])
 
-    async def call(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        return await call()
+    async def call(self, call: Callable[[], Any]) -> Any:
+        made = call()
+        return await made if inspect.isawaitable(made) else made  # what a plain function paid for
 
 
 Steps = Generator[tuple[Any, ...], Any, Told]

@@ -346,6 +346,34 @@ def test_a_task_that_is_cancelled_before_its_call_leaves_nothing(
     assert not client.lock(name).locked()
 
 
+@pytest.mark.parametrize("most", [True, False])
+def test_a_plain_function_of_a_task_is_called_once(
+    client: holdfast.Client, name: str, most: bool
+) -> None:
+    calls: list[int] = []
+
+    def vendor() -> Any:
+        calls.append(1)
+        return "paid"
+
+    for _ in range(2):
+        once = client.aio.once(name, vendor, ttl=TTL, at_most_once=most)
+        assert asyncio.run(once) == "paid"
+    assert calls == [1]
+
+
+def test_a_coroutine_of_a_thread_is_no_result(client: holdfast.Client, name: str) -> None:
+    async def vendor() -> str:
+        raise AssertionError("nothing runs it")
+
+    once: Any = client.once
+    with pytest.raises(TypeError, match="gave a coroutine"):
+        once(name, lambda: vendor(), ttl=TTL, at_most_once=True)
+    found = client.once_result(name)
+    assert found is not None
+    assert found.state == "unknown"  # what else the function did
+
+
 # --------------------------------------------------------------------- Results
 
 
