@@ -29,6 +29,9 @@ from django.test import AsyncClient, Client
 from django.test.utils import override_settings
 from django.urls import path
 from django.utils.asyncio import async_unsafe
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.http import require_http_methods
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -39,7 +42,7 @@ with warnings.catch_warnings():
 import django_site  # noqa: F401
 from holdfast.contrib._idempotency import _key
 from holdfast.contrib.django import get_client as django_client
-from holdfast.contrib.django import idempotent_view
+from holdfast.contrib.django import idempotent_view, locked_view
 from holdfast.contrib.fastapi import get_client, idempotent_route, lifespan
 
 PREFIX = "idem"
@@ -287,8 +290,50 @@ def django_commits(request: HttpRequest) -> HttpResponse:
     return HttpResponse("paid")
 
 
+def _answer(body: bytes) -> HttpResponse:
+    status, answer, kind = vendor(body)
+    return HttpResponse(answer, status=status, content_type=kind)
+
+
+@locked_view(f"{PREFIX}:under")
+def under(request: HttpRequest) -> HttpResponse:
+    return _answer(b"under")
+
+
+@idempotent_view(PREFIX, scope=header_user)
+@require_http_methods(["POST"])
+@locked_view(f"{PREFIX}:outer")
+@locked_view(f"{PREFIX}:inner", busy=lambda request, busy: HttpResponse(b"busy", status=423))
+def django_locks(request: HttpRequest) -> HttpResponse:
+    return _answer(b"")
+
+
+@idempotent_view(PREFIX, scope=header_user)
+@locked_view(f"{PREFIX}:outer")
+async def django_awaits_a_lock(request: HttpRequest) -> HttpResponse:
+    return await asyncio.to_thread(_answer, b"")
+
+
+@method_decorator(idempotent_view(PREFIX, scope=header_user), name="dispatch")
+@method_decorator(locked_view(f"{PREFIX}:outer"), name="dispatch")
+class DjangoLocks(View):
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return _answer(b"")
+
+
+@idempotent_view(PREFIX, scope=header_user)
+def django_pays_then_locks(request: HttpRequest) -> HttpResponse:
+    vendor(b"")
+    answer: HttpResponse = under(request)
+    return answer
+
+
 urlpatterns = [
     path("pay", django_pays),
+    path("locks", django_locks),
+    path("locks/awaits", django_awaits_a_lock),
+    path("locks/class", DjangoLocks.as_view()),
+    path("locks/under", django_pays_then_locks),
     path("awaits", django_awaits),
     path("free", django_free),
     path("streams", django_streams),
@@ -680,6 +725,53 @@ def test_django_commits_before_the_answer_is_kept(name: str) -> None:
     finally:
         connection.settings_dict["ATOMIC_REQUESTS"] = False
     assert vendor.bodies == [b"atomic", b"running"]
+
+
+@pytest.mark.usefixtures("django")
+@pytest.mark.parametrize(
+    ("view", "lock", "status"),
+    [
+        ("/locks", "outer", 409),
+        ("/locks", "inner", 423),
+        ("/locks/awaits", "outer", 409),
+        ("/locks/class", "outer", 409),
+    ],
+)
+def test_django_keeps_no_refusal_of_the_lock_of_a_view(
+    client: holdfast.Client, name: str, view: str, lock: str, status: int
+) -> None:
+    site = AsyncDjangoSite() if view == "/locks/awaits" else DjangoSite()
+    with client.lock(f"{PREFIX}:{lock}"):
+        assert site.post(name, path=view).status == status
+    first = site.post(name, path=view)
+    assert first.status == 201
+    site.post(name, path=view).replays(first)
+    assert vendor.calls == 1
+
+
+@pytest.mark.usefixtures("django")
+def test_django_keeps_the_refusal_of_a_lock_that_a_view_meets_in_its_work(
+    client: holdfast.Client, name: str
+) -> None:
+    site = DjangoSite()
+    with client.lock(f"{PREFIX}:under"):
+        first = site.post(name, path="/locks/under")
+    assert (first.status, vendor.calls) == (409, 1)
+    site.post(name, path="/locks/under").replays(first)
+    assert vendor.calls == 1
+
+
+@pytest.mark.usefixtures("django")
+def test_django_knows_that_a_view_without_its_lock_did_not_run(name: str, raw: redis.Redis) -> None:
+    site = DjangoSite()
+    key = queue(f"{PREFIX}:outer").removesuffix("q") + "f"
+    raw.delete(key)
+    raw.lpush(key, "no fence")  # the server refuses each request for this lock
+    try:
+        assert site.post(name, path="/locks").status == 503
+    finally:
+        raw.delete(key)
+    assert site.post(name, path="/locks").status == 201
 
 
 # ------------------------------------------------------------------------- Arguments

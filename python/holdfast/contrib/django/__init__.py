@@ -223,6 +223,7 @@ def locked_view(
                         return refuse(request, failed)
                     return handler.make_view_atomic(view)(request, *args, **kwargs)
 
+        wrapper._holdfast_refusals = (refuse, *getattr(view, "_holdfast_refusals", ()))
         wrapper._non_atomic_requests = _All()
         made: View = wrapper
         return made
@@ -257,6 +258,12 @@ class _Refusal:
     def __call__(self, request: HttpRequest, failed: holdfast.LockError) -> HttpResponseBase:
         if isinstance(failed, holdfast.LockDeadlock):
             raise failed
+        answer = self._answered(request, failed)
+        if isinstance(answer, HttpResponseBase):
+            answer._holdfast_refusal = self
+        return answer
+
+    def _answered(self, request: HttpRequest, failed: holdfast.LockError) -> HttpResponseBase:
         if not isinstance(failed, holdfast.LockTimeout):
             _log.error("%s at %r: %s", type(failed).__name__, request.path, failed)
             return self._answer("The lock cannot be acquired now.", 503)
@@ -300,7 +307,7 @@ def idempotent_view(
     a different request. After an exception, an answer of 5xx, or an answer that is streamed, the
     outcome is unknown: the answer is 409 until it is settled. Http404, PermissionDenied and other
     exceptions that Django answers with 4xx are answers. If the lock's server is down, nothing runs:
-    503.
+    503. A request that a locked_view() between this decorator and the view refuses uses up no key.
 
     Views of both kinds, and as_view(), may be decorated; for a class, decorate dispatch() with
     method_decorator(). Decorators around this one, such as login_required, run for each request.
@@ -342,9 +349,9 @@ def idempotent_view(
                         answer = await run(request, *args, **kwargs)
                     except _ANSWERED as raised:
                         answer = await sync_to_async(response_for_exception)(request, raised)
-                    verb, told = ending(await sync_to_async(_answered)(answer))
+                    verb, *told = await sync_to_async(_ending)(view, answer)
                     try:
-                        await getattr(turn, verb)(told)
+                        await getattr(turn, verb)(*told)
                     except holdfast.LockError as failed:
                         not_kept(asked, failed)
                     return answer
@@ -372,9 +379,9 @@ def idempotent_view(
                         answer = run(request, *args, **kwargs)
                     except _ANSWERED as raised:
                         answer = response_for_exception(request, raised)
-                    verb, told = ending(_answered(answer))
+                    verb, *told = _ending(view, answer)
                     try:
-                        getattr(turn, verb)(told)
+                        getattr(turn, verb)(*told)
                     except holdfast.LockError as failed:
                         not_kept(asked, failed)
                     return answer
@@ -401,6 +408,15 @@ def _body(request: HttpRequest) -> bytes:
                 parts.append((name, file.name, digest.hexdigest()))
         body = json.dumps(parts).encode()
     return body
+
+
+def _ending(view: object, response: Any) -> tuple[Any, ...]:
+    """Return the end of the turn: a method, and its arguments."""
+    # Only a lock among the view's decorators: a view may also pay, and call another view.
+    refusal = getattr(response, "_holdfast_refusal", None)
+    if refusal in getattr(view, "_holdfast_refusals", ()):
+        return ("withdraw",)
+    return ending(_answered(response))
 
 
 def _answered(response: Any) -> Answer | None:
