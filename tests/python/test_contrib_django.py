@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
 import io
 import logging
@@ -25,6 +26,7 @@ pytest.importorskip("django_redis")
 
 from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.base import BaseHandler
 from django.core.management import CommandError, call_command
 from django.core.management.base import BaseCommand
 from django.db import connection, connections, transaction
@@ -35,9 +37,10 @@ from django.urls import path
 from django.utils.asyncio import async_unsafe
 from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.cache import never_cache
 
 import django_site  # noqa: F401
-from holdfast.contrib.django import get_client, locked_command, locked_view
+from holdfast.contrib.django import get_client, idempotent_view, locked_command, locked_view
 
 told: list[Any] = []
 
@@ -222,6 +225,46 @@ def test_a_view_commits_before_the_release(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
     assert get("commits", name).status_code == 200
     assert told == [True, True]  # in a transaction; at its commit the lock is held
+
+
+FREELY = transaction.non_atomic_requests
+LOCKED = locked_view("{name}")
+ONCE = idempotent_view("x", required=False)
+
+
+@pytest.mark.parametrize(
+    ("decorators", "atomic"),
+    [
+        ([LOCKED], True),
+        ([ONCE], True),
+        ([ONCE, LOCKED], True),
+        ([LOCKED, FREELY], False),
+        ([FREELY, LOCKED], False),
+        ([FREELY, ONCE], False),
+        ([FREELY, ONCE, never_cache, LOCKED], False),
+        ([ONCE, FREELY, LOCKED], False),
+    ],
+)
+def test_a_view_may_ask_for_no_transaction(
+    decorators: list[Any], atomic: bool, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inside(request: HttpRequest, name: str) -> HttpResponse:
+        told.append(connection.in_atomic_block)
+        return HttpResponse("done")
+
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    request = HttpRequest()
+    request.method, request._body = "POST", b""
+    view: Any = functools.reduce(lambda view, decorate: decorate(view), decorators[::-1], inside)
+    assert BaseHandler().make_view_atomic(view)(request, name).content == b"done"
+    assert told == [atomic]
+
+
+def test_an_async_view_has_no_transactions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    for view in (waits, LOCKED(Waits.as_view())):
+        with pytest.raises(RuntimeError, match="ATOMIC_REQUESTS with async views"):
+            asyncio.run(view(HttpRequest(), name=name))
 
 
 def test_views_of_classes_may_be_decorated(name: str) -> None:

@@ -187,7 +187,7 @@ def locked_view(
 
     def decorate(view: View) -> View:
         named = namer(name, view)
-        handler = BaseHandler()
+        outside = _All.around(view)
         wrapper: Any
 
         def asked(request: HttpRequest, args: Any, kwargs: Any) -> tuple[str, Any]:
@@ -206,7 +206,7 @@ def locked_view(
                         request.hold = await block.enter_async_context(holding)
                     except holdfast.LockError as failed:
                         return await sync_to_async(refuse)(request, failed)
-                    return await handler.make_view_atomic(view)(request, *args, **kwargs)
+                    return await _atomic(view, outside)(request, *args, **kwargs)
 
         else:
 
@@ -221,10 +221,10 @@ def locked_view(
                         request.hold = block.enter_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
-                    return handler.make_view_atomic(view)(request, *args, **kwargs)
+                    return _atomic(view, outside)(request, *args, **kwargs)
 
         wrapper._holdfast_refusals = (refuse, *getattr(view, "_holdfast_refusals", ()))
-        wrapper._non_atomic_requests = _All()
+        wrapper._non_atomic_requests = outside
         made: View = wrapper
         return made
 
@@ -240,10 +240,29 @@ def _refuse_loop(view: object) -> None:
 
 
 class _All(set[str]):
-    """All databases: a transaction around the wrapper would end after the release."""
+    """All databases: a transaction around the wrapper would end after the release.
+
+    The members are the databases for which @non_atomic_requests asks, inside or outside.
+    """
+
+    @classmethod
+    def around(cls, view: object) -> _All:
+        """Return the set of a wrapper of the view: that of the wrapper inside, if there is one."""
+        given = getattr(view, "_non_atomic_requests", ())
+        return given if isinstance(given, cls) else cls(given)
 
     def __contains__(self, alias: object) -> bool:
         return True
+
+
+def _atomic(view: View, outside: _All) -> View:
+    """Return the view with its transactions, unless a wrapper inside begins them."""
+    if getattr(view, "_non_atomic_requests", None) is outside:
+        return view
+    inner: Any = functools.update_wrapper(functools.partial(view), view)
+    inner._non_atomic_requests = set(outside)
+    made: View = BaseHandler().make_view_atomic(inner)
+    return made
 
 
 class _Refusal:
@@ -324,14 +343,14 @@ def idempotent_view(
         return rules.asked(request, given, request.method, target, _body(request))
 
     def decorate(view: View) -> View:
-        handler = BaseHandler()
+        outside = _All.around(view)
         wrapper: Any
 
         if iscoroutinefunction(view):
 
             @functools.wraps(view)
             async def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                run = handler.make_view_atomic(view)
+                run = _atomic(view, outside)
                 asked = await sync_to_async(asked_by)(request)
                 if asked is None:
                     return await run(request, *args, **kwargs)
@@ -361,7 +380,7 @@ def idempotent_view(
             @functools.wraps(view)
             def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 _refuse_loop(view)
-                run = handler.make_view_atomic(view)
+                run = _atomic(view, outside)
                 asked = asked_by(request)
                 if asked is None:
                     return run(request, *args, **kwargs)
@@ -386,7 +405,7 @@ def idempotent_view(
                         not_kept(asked, failed)
                     return answer
 
-        wrapper._non_atomic_requests = _All()
+        wrapper._non_atomic_requests = outside
         made: View = wrapper
         return made
 
