@@ -32,6 +32,7 @@ import os
 
 import holdfast
 import redis
+import rq
 from holdfast.contrib.rq import get_current_hold, locked
 
 client = holdfast.connect(os.environ["HOLDFAST_URL"])  # before the fork
@@ -73,6 +74,18 @@ def once(name, fail=0):
     wait(name)
     if run <= fail:
         raise KeyError(name)
+    return "done"
+
+
+@locked(client, "{name}", once_per=3600)
+def asks_for_a_retry(name):
+    first = store.incr(f"{name}:tries") == 1
+    return rq.Retry(max=1, interval=1) if first else "done"
+
+
+@locked(client, "{name}:period", once_per=3600)
+@locked(client, "{name}:inner", interval=1)
+def stacked(name):
     return "done"
 
 
@@ -219,6 +232,20 @@ def test_a_job_that_came_meanwhile_does_what_a_failed_run_did_not(
     assert "KeyError" in failed(first)
     assert done(second) == "done"
     free(client, name)
+
+
+@needs("rq")
+def test_a_job_that_asks_for_a_retry_has_not_done_its_work(
+    send: Any, client: holdfast.Client, name: str
+) -> None:
+    assert done(send("asks_for_a_retry")) == "done"
+    assert done(send("asks_for_a_retry")) is None
+    with client.lock(f"{name}:inner"):
+        busy = send("stacked")
+        comes_again(busy)
+    assert done(busy) == "done"
+    for each in (name, f"{name}:period"):
+        free(client, each)
 
 
 @needs("rq")

@@ -99,8 +99,11 @@ def locked(
                     return None
                 block.callback(_current.reset, _current.set(hold))
                 result: Any = function(*args, **kwargs)
-                # RQ would run the coroutine after the release.
-                return asyncio.run(result) if inspect.iscoroutine(result) else result
+                if inspect.iscoroutine(result):
+                    result = asyncio.run(result)  # RQ would run it after the release
+                if isinstance(result, Retry):
+                    hold._keep_at_least(0)  # the work of this period is not done
+                return result
 
         return job
 
