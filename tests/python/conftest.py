@@ -186,6 +186,18 @@ def queue(name: str) -> str:
     return f"{{{name}}}{name}:hf1:q"
 
 
+@contextlib.contextmanager
+def refused(raw: redis.Redis, name: str) -> Iterator[None]:
+    """Let the server answer each request for the lock with an error."""
+    key = queue(name).removesuffix("q") + "f"
+    raw.delete(key)
+    raw.lpush(key, "no fence")
+    try:
+        yield
+    finally:
+        raw.delete(key)
+
+
 def until(true: Callable[[], object], seconds: float = 10) -> None:
     """Wait until it is true, which must be soon."""
     end = time.monotonic() + seconds

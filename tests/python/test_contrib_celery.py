@@ -15,7 +15,7 @@ import redis
 
 import holdfast
 import holdfast.testing
-from conftest import Server, until
+from conftest import Server, refused, until
 from running import Start, ended, programs
 
 pytest.importorskip("celery")
@@ -256,6 +256,17 @@ def test_a_busy_task_comes_again_and_keeps_its_retries(
     assert second.get(timeout=30) == [0, True]
     (one, two) = runs()
     assert one < two
+
+
+@pytest.mark.parametrize(("task", "lock"), [("work", "{}"), ("pays", "pay:{}")])
+def test_a_task_comes_again_after_an_error_of_the_server(
+    send: Send, raw: redis.Redis, name: str, runs: Any, task: str, lock: str
+) -> None:
+    with refused(raw, lock.format(name)):
+        refusal = send(task)
+        until(lambda: refusal.state == "RETRY", 20)
+    assert refusal.get(timeout=30)
+    assert len(runs()) == 1
 
 
 def test_a_task_comes_again_only_so_often(send: Send, client: holdfast.Client, name: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, queue
+from conftest import Server, Thread, queue, refused
 
 pytest.importorskip("django")
 pytest.importorskip("fastapi")
@@ -764,13 +764,8 @@ def test_django_keeps_the_refusal_of_a_lock_that_a_view_meets_in_its_work(
 @pytest.mark.usefixtures("django")
 def test_django_knows_that_a_view_without_its_lock_did_not_run(name: str, raw: redis.Redis) -> None:
     site = DjangoSite()
-    key = queue(f"{PREFIX}:outer").removesuffix("q") + "f"
-    raw.delete(key)
-    raw.lpush(key, "no fence")  # the server refuses each request for this lock
-    try:
+    with refused(raw, f"{PREFIX}:outer"):
         assert site.post(name, path="/locks").status == 503
-    finally:
-        raw.delete(key)
     assert site.post(name, path="/locks").status == 201
 
 

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, until
+from conftest import Server, Thread, refused, until
 from holdfast.contrib import _jobs, apscheduler
 from running import needs, programs
 
@@ -178,6 +178,16 @@ def test_a_busy_job_comes_again_and_keeps_its_retries(
     assert second.retries_left == 3
     assert done(send("coroutine")) is True
     assert not client.lock(name).locked()
+
+
+@needs("rq")
+def test_a_job_comes_again_after_an_error_of_the_server(
+    send: Any, wait: holdfast.Lock, raw: redis.Redis, name: str
+) -> None:
+    with refused(raw, name):
+        job = send("work")
+        comes_again(job)
+    assert done(job)[1] is True
 
 
 @needs("rq")

@@ -24,6 +24,8 @@ _LONGEST = _holdfast.HF_LEASE_MAX / 1000
 LATER = (
     holdfast.LockTimeout,
     holdfast.ConnectError,
+    holdfast.AuthenticationError,
+    holdfast.ServerError,
     holdfast.LockUnknown,
     holdfast.LockNotReplicated,
 )
