@@ -464,6 +464,19 @@ def test_work_that_is_done_once_refuses_other_arguments_and_a_second_run(
     assert calls == [5, 0]
 
 
+def test_a_payment_whose_result_is_not_kept_is_its_task_s_result(
+    app: Celery, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(order: str) -> str:
+        return "x" * (2 << 20)
+
+    pay = app.task(base=LockedTask, name=f"task {name}", lock="{order}", once={"ttl": 60})(work)
+    assert pay(name) == "x" * (2 << 20)
+    assert f"the call {name!r} was made, but its result is not kept" in caplog.text
+    with pytest.raises(holdfast.OutcomeUnknown):
+        pay(name)
+
+
 def test_permits_let_so_many_tasks_run(app: Celery, client: holdfast.Client, name: str) -> None:
     work = task(app, lock="{name}", lock_options=holdfast.LockOptions(permits=2, reentrant=False))
     seats = client.lock(name, permits=2, reentrant=False).shared()

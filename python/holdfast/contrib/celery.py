@@ -195,7 +195,10 @@ class LockedTask(Task):
             with contextlib.ExitStack() as block:
                 block.callback(_holds.reset, _holds.set({**_holds.get({}), self.name: turn.hold}))
                 result = super().__call__(*args, **kwargs)
-            turn.finish(result)
+            try:
+                turn.finish(result)
+            except holdfast.ResultNotKept as failed:  # the caller of this task still gets it
+                _log.error("%s[%s]: %s", self.name, self.request.id, failed)
             return result
 
     def _refused(self, failed: holdfast.LockError) -> None:
