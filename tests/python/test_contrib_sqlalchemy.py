@@ -14,7 +14,7 @@ from databases import Database, database
 pytest.importorskip("sqlalchemy")
 
 from sqlalchemy import Engine, ForeignKey, String, create_engine, select, update
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
 from holdfast.contrib.sqlalchemy import Fenced, create_table, guard
 
@@ -36,6 +36,18 @@ class Book(Item):
     id: Mapped[int] = mapped_column(ForeignKey("item.id"), primary_key=True)
     pages: Mapped[int]
     __mapper_args__ = {"polymorphic_identity": "book"}
+
+
+class Crate(Base):
+    __tablename__ = "crate"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    bottles: Mapped[list[Bottle]] = relationship(cascade="all, delete-orphan")
+
+
+class Bottle(Fenced, Base):
+    __tablename__ = "bottle"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    crate: Mapped[int] = mapped_column(ForeignKey("crate.id"))
 
 
 HERE = pytest.mark.parametrize("place", ["sqlite3"], indirect=True)  # the same in each database
@@ -137,6 +149,23 @@ def test_an_object_of_a_late_holder_is_not_deleted(engine: Engine) -> None:
         session.delete(item)
         session.commit()
         assert session.get(Item, 7) is None
+
+
+@HERE
+def test_an_orphan_of_a_late_holder_is_not_deleted(engine: Engine) -> None:
+    with Session(engine, expire_on_commit=False) as late:
+        crate = Crate(id=1, bottles=[Bottle(id=8, fence=41), Bottle(id=9, fence=41)])
+        late.add(crate)
+        late.commit()
+        with Session(engine) as session, session.begin():
+            session.get_one(Bottle, 8).fence = 42
+        del crate.bottles[0]
+        with pytest.raises(holdfast.StaleFence, match="41 of 'Bottle 8' is stale.* 42"):
+            late.commit()
+        late.rollback()
+        del crate.bottles[1]
+        late.commit()
+        assert late.scalars(select(Bottle.id)).all() == [8]
 
 
 @HERE

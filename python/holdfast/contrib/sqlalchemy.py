@@ -48,11 +48,14 @@ class Fenced:
 
 
 @event.listens_for(Fenced, "before_update", propagate=True)
+def _check_update(mapper: Mapper[Any], connection: Connection, target: Fenced) -> None:
+    session = object_session(target)
+    if session is None or session.is_modified(target):  # otherwise nothing will be written
+        _check_fence(mapper, connection, target)
+
+
 @event.listens_for(Fenced, "before_delete", propagate=True)
 def _check_fence(mapper: Mapper[Any], connection: Connection, target: Fenced) -> None:
-    session = object_session(target)
-    if session and target not in session.deleted and not session.is_modified(target):
-        return  # nothing will be written
     column = mapper.columns["fence"]
     identity = mapper.primary_key_from_instance(target)
     row = [key == value for key, value in zip(column.table.primary_key, identity, strict=True)]
