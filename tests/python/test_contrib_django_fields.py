@@ -46,6 +46,18 @@ class Book(Item):
         app_label = "warehouse"
 
 
+class Proxy(Item):
+    class Meta:
+        app_label = "warehouse"
+        proxy = True
+
+
+class ProxyOfProxy(Proxy):
+    class Meta:
+        app_label = "warehouse"
+        proxy = True
+
+
 @pytest.fixture(params=["sqlite3", "postgresql", "mysql"])
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
     """Return the alias of a database that has one item."""
@@ -100,8 +112,9 @@ def test_some_fields_of_a_row_are_saved_with_the_fence(place: str) -> None:
     assert (again.stock, again.fence) == (9, 42)
 
 
-def test_a_row_of_a_late_holder_is_not_deleted(place: str) -> None:
-    now, late = (Item.objects.using(place).get() for _ in range(2))
+@pytest.mark.parametrize("model", [Item, Proxy, ProxyOfProxy])
+def test_a_row_of_a_late_holder_is_not_deleted(place: str, model: type[Item]) -> None:
+    now, late = (model.objects.using(place).get() for _ in range(2))
     now.fence = 42
     now.save()
     late.fence = 41

@@ -19,7 +19,7 @@ import functools
 from typing import Any
 
 from django.db import connections, models
-from django.db.models.signals import pre_delete
+from django.db.models.signals import class_prepared, pre_delete
 
 import holdfast
 
@@ -72,6 +72,12 @@ class FenceField(models.BigIntegerField):
 
         cls._do_update = _do_update
         pre_delete.connect(self._check_delete, sender=cls)
+        class_prepared.connect(self._check_proxy)
+
+    def _check_proxy(self, sender: Any, **_: Any) -> None:
+        """Check each delete() through a proxy of the model, too: its signals are its own."""
+        if sender._meta.concrete_model is self.model:
+            pre_delete.connect(self._check_delete, sender=sender)
 
     def _check_delete(self, instance: Any, using: str, **_: Any) -> None:
         fence = getattr(instance, self.attname)
