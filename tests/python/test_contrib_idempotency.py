@@ -295,8 +295,11 @@ def _answer(body: bytes) -> HttpResponse:
     return HttpResponse(answer, status=status, content_type=kind)
 
 
-@locked_view(f"{PREFIX}:under")
-def under(request: HttpRequest) -> HttpResponse:
+part = locked_view(PREFIX + ":{part}")
+
+
+@part
+def under(request: HttpRequest, part: str = "under") -> HttpResponse:
     return _answer(b"under")
 
 
@@ -328,12 +331,21 @@ def django_pays_then_locks(request: HttpRequest) -> HttpResponse:
     return answer
 
 
+@idempotent_view(PREFIX, scope=header_user)
+@part
+def django_pays_under_a_lock(request: HttpRequest, part: str = "pays") -> HttpResponse:
+    vendor(b"")
+    answer: HttpResponse = under(request)
+    return answer
+
+
 urlpatterns = [
     path("pay", django_pays),
     path("locks", django_locks),
     path("locks/awaits", django_awaits_a_lock),
     path("locks/class", DjangoLocks.as_view()),
     path("locks/under", django_pays_then_locks),
+    path("locks/both", django_pays_under_a_lock),
     path("awaits", django_awaits),
     path("free", django_free),
     path("streams", django_streams),
@@ -750,14 +762,15 @@ def test_django_keeps_no_refusal_of_the_lock_of_a_view(
 
 
 @pytest.mark.usefixtures("django")
+@pytest.mark.parametrize("view", ["/locks/under", "/locks/both"])
 def test_django_keeps_the_refusal_of_a_lock_that_a_view_meets_in_its_work(
-    client: holdfast.Client, name: str
+    client: holdfast.Client, name: str, view: str
 ) -> None:
     site = DjangoSite()
     with client.lock(f"{PREFIX}:under"):
-        first = site.post(name, path="/locks/under")
+        first = site.post(name, path=view)
     assert (first.status, vendor.calls) == (409, 1)
-    site.post(name, path="/locks/under").replays(first)
+    site.post(name, path=view).replays(first)
     assert vendor.calls == 1
 
 

@@ -206,7 +206,8 @@ def locked_view(
                         request.hold = await block.enter_async_context(holding)
                     except holdfast.LockError as failed:
                         return await sync_to_async(refuse)(request, failed)
-                    return await _atomic(view, outside)(request, *args, **kwargs)
+                    answer = await _atomic(view, outside)(request, *args, **kwargs)
+                    return refuse.passed(answer)
 
         else:
 
@@ -221,7 +222,7 @@ def locked_view(
                         request.hold = block.enter_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
-                    return _atomic(view, outside)(request, *args, **kwargs)
+                    return refuse.passed(_atomic(view, outside)(request, *args, **kwargs))
 
         wrapper._holdfast_refusals = (refuse, *getattr(view, "_holdfast_refusals", ()))
         wrapper._non_atomic_requests = outside
@@ -280,6 +281,12 @@ class _Refusal:
         answer = self._answered(request, failed)
         if isinstance(answer, HttpResponseBase):
             answer._holdfast_refusal = self
+        return answer
+
+    def passed(self, answer: Any) -> Any:
+        """Return the answer of a view that ran: it refuses nothing for this view."""
+        if getattr(answer, "_holdfast_refusal", None) is self:  # of another view in its work
+            answer._holdfast_refusal = None
         return answer
 
     def _answered(self, request: HttpRequest, failed: holdfast.LockError) -> HttpResponseBase:
