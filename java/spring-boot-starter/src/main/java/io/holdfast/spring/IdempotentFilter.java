@@ -26,7 +26,6 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
-import java.lang.reflect.Method;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.security.Principal;
@@ -42,6 +41,7 @@ import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.MethodClassKey;
 import org.springframework.core.Ordered;
 import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
@@ -74,7 +74,8 @@ final class IdempotentFilter extends OncePerRequestFilter
     private final IdempotentBeans handlers;
     private final SingletonSupplier<HoldfastObservations> observations;
     private volatile List<RequestMappingHandlerMapping> mappings = List.of();
-    private volatile Map<Method, Rule> rules = Map.of();
+    /** Controllers that inherit a handler have a rule each. */
+    private volatile Map<MethodClassKey, Rule> rules = Map.of();
 
     /** The options of a handler. */
     private record Rule(String scope, boolean required, Duration ttl) {}
@@ -92,7 +93,7 @@ final class IdempotentFilter extends OncePerRequestFilter
 
     @Override
     public void afterSingletonsInstantiated() {
-        Map<Method, Rule> found = new HashMap<>();
+        Map<MethodClassKey, Rule> found = new HashMap<>();
         mappings =
                 beans.getBeansOfType(RequestMappingHandlerMapping.class, true, false).values().stream()
                         .sorted(AnnotationAwareOrderComparator.INSTANCE)
@@ -101,11 +102,15 @@ final class IdempotentFilter extends OncePerRequestFilter
             for (HandlerMethod handler : each.getHandlerMethods().values()) {
                 Idempotent said = said(handler);
                 if (said != null) {
-                    found.put(handler.getMethod(), rule(handler, said));
+                    found.put(keyOf(handler), rule(handler, said));
                 }
             }
         }
         rules = Map.copyOf(found);
+    }
+
+    private static MethodClassKey keyOf(HandlerMethod handler) {
+        return new MethodClassKey(handler.getMethod(), handler.getBeanType());
     }
 
     private static Idempotent said(HandlerMethod handler) {
@@ -228,7 +233,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                 HandlerExecutionChain found = each.getHandler(request);
                 if (found != null) {
                     return found.getHandler() instanceof HandlerMethod handler
-                            ? rules.get(handler.getMethod())
+                            ? rules.get(keyOf(handler))
                             : null;
                 }
             }

@@ -47,12 +47,14 @@ import org.springframework.boot.test.context.runner.ReactiveWebApplicationContex
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Import;
 import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseEntity;
 import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
+import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.filter.OncePerRequestFilter;
@@ -140,6 +142,22 @@ final class IdempotentTest {
         }
     }
 
+    abstract static class Inherited {
+        @PostMapping("/call")
+        @Idempotent
+        int call() {
+            return CALLS.incrementAndGet();
+        }
+    }
+
+    @RestController
+    @RequestMapping("/first")
+    static class First extends Inherited {}
+
+    @RestController
+    @RequestMapping("/second")
+    static class Second extends Inherited {}
+
     @RestController
     static class Sealed {
         @PostMapping("/sealed")
@@ -179,6 +197,7 @@ final class IdempotentTest {
 
     @Configuration(proxyBeanMethods = false)
     @EnableAutoConfiguration(exclude = HibernateJpaAutoConfiguration.class)
+    @Import({First.class, Second.class})
     static class Web {
         @Bean
         Charges charges() {
@@ -354,6 +373,18 @@ final class IdempotentTest {
                     .isEqualTo(201);
         }
         assertThat(CALLS).hasValue(2);
+    }
+
+    @Test
+    void aKeyBelongsToTheControllerThatInheritsTheHandler() throws Exception {
+        for (int i = 0; i < 2; i++) {
+            assertThat(send("/first/call", key).body()).isEqualTo("1");
+            assertThat(send("/second/call", key).body()).isEqualTo("2");
+        }
+        for (Class<?> each : List.of(First.class, Second.class)) {
+            assertThat(outcome(nameOf(each.getName() + ".call")).state())
+                    .isEqualTo(Outcome.State.DONE);
+        }
     }
 
     /** The keys of Python's frameworks, too. */
