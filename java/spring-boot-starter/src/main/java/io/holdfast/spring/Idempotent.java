@@ -42,8 +42,8 @@ import org.springframework.core.annotation.AliasFor;
  *
  * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name
  * of the request's principal, if there is one, and the key, separated by colons. The handler must
- * answer before it returns: handlers that return futures, streams and the like are refused at startup,
- * and in WebFlux all handlers are.
+ * answer before it returns: {@code @Async} handlers and those that return futures, streams and the like
+ * are refused at startup, and in WebFlux all handlers are.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)

@@ -43,7 +43,6 @@ import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.MethodClassKey;
 import org.springframework.core.Ordered;
-import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationAwareOrderComparator;
 import org.springframework.http.HttpStatusCode;
@@ -121,10 +120,10 @@ final class IdempotentFilter extends OncePerRequestFilter
         Target target =
                 new Target(handler.getBeanType(), handler.getMethod(), handler.getMethod(), beans);
         try {
-            ResolvableType type = ResolvableType.forMethodParameter(handler.getReturnType());
-            if (Returns.goesOn(type)) {
+            if (Returns.tooSoon(target)) {
                 throw new IllegalArgumentException(
-                        "it returns a " + type + " before it has its answer");
+                        "it returns before it has its answer: it is @Async, or its type is "
+                                + Returns.returned(target));
             }
             Object bean = handler.getBean();
             if (bean instanceof String name && beans.isSingleton(name)) {

@@ -50,17 +50,24 @@ enum Returns {
         if (type == CompletableFuture.class || type == CompletionStage.class) {
             return isAsync(target) ? LATER_ON_ITS_THREAD : LATER;
         }
-        ResolvableType returned = ResolvableType.forMethodReturnType(target.method(), target.type());
-        if (goesOn(returned)
-                || BaseStream.class.isAssignableFrom(type)
-                || KotlinDetector.isSuspendingFunction(target.method())) {
+        if (goesOn(target) || BaseStream.class.isAssignableFrom(type)) {
             throw new IllegalArgumentException(
                     "the work of a method that returns a "
-                            + returned
+                            + returned(target)
                             + " goes on after it, without the lock: return a CompletableFuture, or"
                             + " use HoldfastLock.acquireAsync()");
         }
         return NOW;
+    }
+
+    /** Whether the method may return before its work has ended. */
+    static boolean tooSoon(Target target) {
+        return isAsync(target) || goesOn(target);
+    }
+
+    /** Returns the type as declared, with its parameters. */
+    static ResolvableType returned(Target target) {
+        return ResolvableType.forMethodReturnType(target.method(), target.type());
     }
 
     private static boolean isAsync(Target target) {
@@ -68,8 +75,12 @@ enum Returns {
                 || AnnotatedElementUtils.hasAnnotation(target.type(), Async.class);
     }
 
+    private static boolean goesOn(Target target) {
+        return KotlinDetector.isSuspendingFunction(target.method()) || goesOn(returned(target));
+    }
+
     /** Whether work goes on after a method has returned this type, or a Spring response that contains it. */
-    static boolean goesOn(ResolvableType type) {
+    private static boolean goesOn(ResolvableType type) {
         Class<?> raw = type.toClass();
         return GOES_ON.stream().anyMatch(each -> each.isAssignableFrom(raw))
                 || ReactiveAdapterRegistry.getSharedInstance().getAdapter(raw) != null

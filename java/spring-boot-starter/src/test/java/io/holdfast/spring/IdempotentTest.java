@@ -51,6 +51,7 @@ import org.springframework.context.annotation.Import;
 import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseEntity;
+import org.springframework.scheduling.annotation.Async;
 import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
@@ -174,6 +175,14 @@ final class IdempotentTest {
         ResponseEntity<CompletableFuture<String>> later() {
             return null;
         }
+    }
+
+    @RestController
+    static class Elsewhere {
+        @Async
+        @PostMapping("/elsewhere")
+        @Idempotent
+        void later() {}
     }
 
     /** The user is who the header says. */
@@ -599,12 +608,14 @@ final class IdempotentTest {
 
     @Test
     void anAnswerThatComesLaterIsRefusedAtTheStart() {
-        assertThatThrownBy(() -> start(Application.url(), Web.class, Later.class).close())
-                .satisfies(
-                        e ->
-                                assertThat(said(e))
-                                        .contains("@Idempotent on")
-                                        .contains("Later.later()")
-                                        .contains("before it has its answer"));
+        for (Class<?> each : List.of(Later.class, Elsewhere.class)) {
+            assertThatThrownBy(() -> start(Application.url(), Web.class, each).close())
+                    .satisfies(
+                            e ->
+                                    assertThat(said(e))
+                                            .contains("@Idempotent on")
+                                            .contains(each.getSimpleName() + ".later()")
+                                            .contains("before it has its answer"));
+        }
     }
 }
