@@ -50,7 +50,8 @@ final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcesso
     }
 
     /**
-     * Refuses a handler whose calls would not be noted.
+     * Refuses a handler whose calls would not be noted. Moves the advice that notes them behind all other
+     * advice: advice that was added later, such as that of validation, may also refuse a request.
      *
      * @throws IllegalArgumentException with the reason
      */
@@ -65,6 +66,8 @@ final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcesso
         if (!(bean instanceof Advised advised) || advised.indexOf(advisor) < 0) {
             throw new IllegalArgumentException("its bean is not made by Spring, or too early");
         }
+        advised.removeAdvisor(advisor);
+        advised.addAdvisor(advisor);
     }
 
     /** Listens to the calls of this thread until {@link #forget}: a call makes the element true. */

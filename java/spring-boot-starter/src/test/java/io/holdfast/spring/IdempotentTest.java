@@ -35,10 +35,14 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.aopalliance.intercept.MethodInterceptor;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
+import org.springframework.aop.support.DefaultPointcutAdvisor;
+import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -185,6 +189,26 @@ final class IdempotentTest {
         void later() {}
     }
 
+    /** As Spring's validation of parameters: its advice is added after ours. */
+    @SuppressWarnings("serial") // as its super class: it is not serialized
+    static class Validation extends AbstractBeanFactoryAwareAdvisingPostProcessor {
+        Validation() {
+            setProxyTargetClass(true);
+            advisor =
+                    new DefaultPointcutAdvisor(
+                            new AnnotationMatchingPointcut(null, Idempotent.class, true),
+                            (MethodInterceptor)
+                                    call -> {
+                                        for (Object each : call.getArguments()) {
+                                            if (each instanceof Charge charge && charge.cents() == 0) {
+                                                throw new ResponseStatusException(HttpStatus.BAD_REQUEST);
+                                            }
+                                        }
+                                        return call.proceed();
+                                    });
+        }
+    }
+
     /** The user is who the header says. */
     @Order(0)
     static class Users extends OncePerRequestFilter {
@@ -206,7 +230,7 @@ final class IdempotentTest {
 
     @Configuration(proxyBeanMethods = false)
     @EnableAutoConfiguration(exclude = HibernateJpaAutoConfiguration.class)
-    @Import({First.class, Second.class})
+    @Import({First.class, Second.class, Validation.class})
     static class Web {
         @Bean
         Charges charges() {
@@ -515,7 +539,9 @@ final class IdempotentTest {
                         post(web, "/many?times=2", SEVEN, "Refuse", "it", "Idempotency-Key", key)
                                 .statusCode())
                 .isEqualTo(415);
-        assertThat(web.getBean(HoldfastClient.class).lock(nameOf("many")).onceResult()).isEmpty();
+        assertThat(many("2", SEVEN.replace("1250", "0")).statusCode()).isEqualTo(400);
+        assertThat(web.getBean(HoldfastClient.class).onceResult("idempotent:" + nameOf("many")))
+                .isEmpty();
         assertThat(CALLS).hasValue(0);
         assertThat(many("2", SEVEN).body()).isEqualTo("2 of 1250");
         assertProblem(many("2", "no JSON"), 422, "another method");
