@@ -108,6 +108,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
         Method declared = source instanceof Method itself ? itself : specific;
         Target target = new Target(user, specific, declared, beans);
         try {
+            OURS.forEach(target::refuseTwo);
             if (locked.isPresent() && oncePer.isPresent()) {
                 throw new IllegalArgumentException("it has both annotations: use one of them");
             }

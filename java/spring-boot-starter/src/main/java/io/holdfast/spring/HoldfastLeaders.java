@@ -106,6 +106,7 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
                                 () -> {},
                                 () -> {}));
         try {
+            candidate.refuseTwo(Leading.class);
             leaders.put(name, makers.get(name).get());
         } catch (IllegalArgumentException e) {
             throw wrong(method, e.getMessage(), e);

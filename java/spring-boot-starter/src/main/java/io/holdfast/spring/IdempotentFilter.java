@@ -120,6 +120,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         Target target =
                 new Target(handler.getBeanType(), handler.getMethod(), handler.getMethod(), beans);
         try {
+            target.refuseTwo(Idempotent.class);
             if (Returns.tooSoon(target)) {
                 throw new IllegalArgumentException(
                         "it returns before it has its answer: it is @Async, or its type is "

@@ -1,6 +1,7 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastException;
+import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Arrays;
@@ -10,6 +11,8 @@ import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
 import org.springframework.core.GenericTypeResolver;
+import org.springframework.core.annotation.MergedAnnotations;
+import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 
 /**
  * A method that has one of our annotations.
@@ -31,6 +34,19 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
                 .collect(
                         Collectors.joining(
                                 ", ", type.getTypeName() + "." + method.getName() + "(", ")"));
+    }
+
+    /**
+     * Refuses two annotations of a type in one place, where composed annotations may bring them: Spring
+     * finds only the first.
+     */
+    void refuseTwo(Class<? extends Annotation> annotation) {
+        MergedAnnotations all = MergedAnnotations.from(method, SearchStrategy.TYPE_HIERARCHY);
+        Object first = all.get(annotation).getSource();
+        if (all.stream(annotation).filter(each -> each.getSource() == first).count() > 1) {
+            throw new IllegalArgumentException(
+                    "it has @" + annotation.getSimpleName() + " twice: only one of them would count");
+        }
     }
 
     /** Returns the lock's name if the annotation has none. */

@@ -20,6 +20,8 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -187,6 +189,24 @@ final class IdempotentTest {
         @PostMapping("/elsewhere")
         @Idempotent
         void later() {}
+    }
+
+    @Idempotent("one")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface One {}
+
+    @Idempotent("other")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface Other {}
+
+    @RestController
+    static class Twice {
+        @PostMapping("/twice")
+        @One
+        @Other
+        String twice() {
+            return "";
+        }
     }
 
     /** As Spring's validation of parameters: its advice is added after ours. */
@@ -643,5 +663,15 @@ final class IdempotentTest {
                                             .contains(each.getSimpleName() + ".later()")
                                             .contains("before it has its answer"));
         }
+    }
+
+    @Test
+    void twoAnnotationsAreRefusedAtTheStart() {
+        assertThatThrownBy(() -> start(Application.url(), Web.class, Twice.class).close())
+                .satisfies(
+                        e ->
+                                assertThat(said(e))
+                                        .contains("Twice.twice()")
+                                        .contains("@Idempotent twice"));
     }
 }

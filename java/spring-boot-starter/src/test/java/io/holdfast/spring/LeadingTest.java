@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.testing.TestRedis;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
@@ -62,6 +64,20 @@ final class LeadingTest {
 
     static class Brief {
         @Leading(value = "x", lease = "1ms")
+        void match() {}
+    }
+
+    @Leading("x")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface One {}
+
+    @Leading("y")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface Other {}
+
+    static class Twice {
+        @One
+        @Other
         void match() {}
     }
 
@@ -199,6 +215,11 @@ final class LeadingTest {
             }
             assertThat(told()).isEqualTo("ends");
         }
+    }
+
+    @Test
+    void twoAnnotationsAreRefused() {
+        assertThat(io.holdfast.spring.Application.refusal(Twice.class)).contains("@Leading twice");
     }
 
     @Test

@@ -25,6 +25,8 @@ import io.holdfast.LockHolder;
 import io.holdfast.LockLostException;
 import io.holdfast.Origin;
 import java.io.IOException;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.List;
@@ -153,8 +155,14 @@ final class LockedTest {
         }
     }
 
-    /** Another bean. */
-    static class More {
+    interface Nested {
+        @Locked("another name")
+        long nested(String name);
+    }
+
+    /** Another bean. Its own annotation counts, and not that of the interface. */
+    static class More implements Nested {
+        @Override
         @Locked("#{#name}")
         public long nested(String name) {
             return CurrentHold.get().fence();
@@ -648,6 +656,20 @@ final class LockedTest {
         public void refund(String order) {}
     }
 
+    @Locked("printer")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface Printing {}
+
+    @Locked("ledger")
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface Booking {}
+
+    static class TwoLocks {
+        @Printing
+        @Booking
+        public void refund(String order) {}
+    }
+
     static class Private {
         @Locked("order")
         private void refund(String order) {}
@@ -688,6 +710,7 @@ final class LockedTest {
                         Map.entry(WrongPermits.class, List.of("shared")),
                         Map.entry(WrongWeight.class, List.of("weight is 4")),
                         Map.entry(WrongHeadStart.class, List.of("head start")),
+                        Map.entry(TwoLocks.class, List.of("@Locked twice")),
                         Map.entry(Private.class, List.of("private")),
                         Map.entry(Static.class, List.of("static")),
                         Map.entry(FinalMethod.class, List.of("final")),
