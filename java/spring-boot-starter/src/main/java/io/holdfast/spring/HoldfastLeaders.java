@@ -69,17 +69,24 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
                                         method ->
                                                 AnnotatedElementUtils.findMergedAnnotation(
                                                         method, Leading.class))
-                        .forEach((method, leading) -> add(name, method, leading));
+                        .forEach(
+                                (method, leading) ->
+                                        add(name, new Target(type, method, method, beans), leading));
             }
         }
     }
 
-    private void add(String bean, Method method, Leading leading) {
+    private void add(String bean, Target candidate, Leading leading) {
+        Method method = candidate.method();
         String name = beans.resolveEmbeddedValue(leading.value());
         Class<?>[] parameters = method.getParameterTypes();
         String wrong = null;
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != long.class)) {
             wrong = "it takes the fence, a long, or nothing";
+        } else if (Returns.tooSoon(candidate)) {
+            wrong =
+                    "it returns before its work has ended: it is @Async, or its type is "
+                            + Returns.returned(candidate);
         } else if (!beans.isSingleton(bean)) {
             wrong = "its bean must be a singleton";
         } else if (makers.containsKey(name)) {
@@ -92,7 +99,6 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         Method invocable = AopUtils.selectInvocableMethod(method, target.getClass());
         ReflectionUtils.makeAccessible(invocable);
         HoldfastClient client = beans.getBean(HoldfastClient.class);
-        Target candidate = new Target(method.getDeclaringClass(), method, method, beans);
         makers.put(
                 name,
                 () ->

@@ -19,8 +19,9 @@ import java.lang.annotation.Target;
  * <p>The method of a singleton bean takes the fence, as a {@code long}, or nothing. It runs in a
  * thread of its own, which is interrupted when the leadership ends: then it must return soon. If
  * it returns earlier, this application continues to lead. If it throws, the application resigns, and
- * stands again after a pause of 100 milliseconds to 30 seconds. {@link HoldfastLeaders} has the
- * candidates.
+ * stands again after a pause of 100 milliseconds to 30 seconds. A method whose work would go on
+ * elsewhere, such as an {@code @Async} method or a method that returns a future or a {@code Mono}, is
+ * refused at startup. {@link HoldfastLeaders} has the candidates.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)

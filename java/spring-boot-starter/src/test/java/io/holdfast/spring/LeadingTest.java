@@ -19,6 +19,8 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
+import org.springframework.scheduling.annotation.Async;
+import reactor.core.publisher.Mono;
 
 /** The work of a leader. */
 final class LeadingTest {
@@ -64,6 +66,19 @@ final class LeadingTest {
 
     static class Brief {
         @Leading(value = "x", lease = "1ms")
+        void match() {}
+    }
+
+    static class Never {
+        @Leading("x")
+        Mono<Void> match() {
+            return Mono.empty();
+        }
+    }
+
+    static class Elsewhere {
+        @Async
+        @Leading("x")
         void match() {}
     }
 
@@ -214,6 +229,14 @@ final class LeadingTest {
                 assertThat(told()).isEqualTo("leads");
             }
             assertThat(told()).isEqualTo("ends");
+        }
+    }
+
+    @Test
+    void workThatWouldOutlastItsMethodIsRefused() {
+        for (Class<?> wrong : List.of(Never.class, Elsewhere.class)) {
+            String said = io.holdfast.spring.Application.refusal(wrong);
+            assertThat(said).contains("@Leading", wrong.getSimpleName() + ".match()", "ended");
         }
     }
 
