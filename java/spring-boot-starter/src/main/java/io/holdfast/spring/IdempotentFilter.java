@@ -143,11 +143,17 @@ final class IdempotentFilter extends OncePerRequestFilter
         }
     }
 
+    /** Lets a request without a rule pass as if not filtered: it may be forwarded to a handler that has one. */
+    @Override
+    protected boolean shouldNotFilter(HttpServletRequest request) {
+        return rules.isEmpty() || rule(request) == null;
+    }
+
     @Override
     protected void doFilterInternal(
             HttpServletRequest request, HttpServletResponse response, FilterChain chain)
             throws ServletException, IOException {
-        Rule rule = rules.isEmpty() ? null : rule(request);
+        Rule rule = rule(request);
         List<String> given =
                 rule == null ? List.of() : Collections.list(request.getHeaders("Idempotency-Key"));
         if (rule == null || given.isEmpty() && !rule.required) {
@@ -224,10 +230,8 @@ final class IdempotentFilter extends OncePerRequestFilter
     }
 
     private Rule rule(HttpServletRequest request) {
-        boolean parsed = ServletRequestPathUtils.hasParsedRequestPath(request);
-        if (!parsed) {
-            ServletRequestPathUtils.parseAndCache(request);
-        }
+        Object parsed = request.getAttribute(ServletRequestPathUtils.PATH_ATTRIBUTE);
+        ServletRequestPathUtils.parseAndCache(request); // a forward leaves the path before it there
         try {
             for (RequestMappingHandlerMapping each : mappings) {
                 HandlerExecutionChain found = each.getHandler(request);
@@ -240,9 +244,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         } catch (Exception e) { // such as 405 or 415: the servlet finds it, too
             return null;
         } finally {
-            if (!parsed) {
-                ServletRequestPathUtils.clearParsedRequestPath(request);
-            }
+            request.setAttribute(ServletRequestPathUtils.PATH_ATTRIBUTE, parsed);
         }
         return null;
     }

@@ -66,6 +66,7 @@ import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.filter.OncePerRequestFilter;
 import org.springframework.web.server.ResponseStatusException;
+import org.springframework.web.servlet.ModelAndView;
 
 /** Handlers of requests with an Idempotency-Key, in a real web server. */
 final class IdempotentTest {
@@ -99,6 +100,11 @@ final class IdempotentTest {
         @Idempotent(required = false)
         int optional() {
             return CALLS.incrementAndGet();
+        }
+
+        @PostMapping("/moved")
+        ModelAndView moved() {
+            return new ModelAndView("forward:/optional");
         }
 
         @PostMapping("/form")
@@ -438,6 +444,15 @@ final class IdempotentTest {
             assertThat(outcome(nameOf(each.getName() + ".call")).state())
                     .isEqualTo(Outcome.State.DONE);
         }
+    }
+
+    @Test
+    void aForwardedRequestIsCarriedOutOnce() throws Exception {
+        assertThat(send("/moved", key).body()).isEqualTo("1");
+        HttpResponse<String> again = send("/moved", key);
+        assertThat(again.body()).isEqualTo("1");
+        assertThat(again.headers().firstValue("Idempotent-Replayed")).contains("true");
+        assertThat(send("/moved", key + "x").body()).isEqualTo("2");
     }
 
     /** The keys of Python's frameworks, too. */
