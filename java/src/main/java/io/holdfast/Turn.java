@@ -108,7 +108,7 @@ public interface Turn {
 
     /**
      * Releases the hold of a call that was not made and will not be: the next caller has the turn.
-     * Throws as {@link #finish} does.
+     * Throws as {@link #finish} does, but not if the call was settled or forgotten meanwhile.
      */
     default void withdraw() {
         end(Outcome.State.RETRY, new byte[0], Duration.ZERO);

@@ -548,6 +548,11 @@ abstract class OnceContract extends ClientTest {
         assertThrows(
                 OutcomeSettledException.class, () -> running.finish(new byte[] {1}, TTL));
         assertEquals("paid", paid(PAID, "paid"));
+        client.onceForget(name, false);
+        Turn withdrawn = lock.begin(PAID);
+        client.onceForget(name, true);
+        withdrawn.withdraw(); // which leaves no outcome that could be missed
+        assertTrue(lock.onceResult().isEmpty());
     }
 
     @Test

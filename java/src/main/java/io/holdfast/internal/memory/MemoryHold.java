@@ -5,6 +5,7 @@ import io.holdfast.Hold;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LossCause;
+import io.holdfast.Outcome;
 import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -377,7 +378,8 @@ final class MemoryHold implements Hold {
                         release();
                     }
                     released = true;
-                    if (most && !told) {
+                    boolean made = said.state() != Outcome.State.RETRY; // or there is nothing to miss
+                    if (most && made && !told) {
                         throw MemoryRecord.settled(request.lock());
                     }
                 });
