@@ -2,11 +2,13 @@ package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
 import java.lang.reflect.Proxy;
+import org.springframework.aop.Advisor;
 import org.springframework.aop.framework.Advised;
 import org.springframework.aop.framework.AopConfigException;
 import org.springframework.aop.framework.AopInfrastructureBean;
 import org.springframework.aop.framework.ProxyFactory;
 import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
+import org.springframework.aop.interceptor.AsyncExecutionInterceptor;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.beans.factory.BeanFactory;
@@ -17,7 +19,7 @@ import org.springframework.util.ClassUtils;
 /**
  * Puts a proxy around each bean that has a {@link Locked} or {@link OncePer} method. The proxy's advice
  * runs before all advice that the bean already has, such as {@code @Transactional}, and after {@code
- * @Async}, which is added later and in front.
+ * @Async}, whose thread must have the lock.
  */
 @SuppressWarnings("serial") // as its super class: it is not serialized
 final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
@@ -28,7 +30,7 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
     LockedBeans(boolean proxyTargetClass) {
         setProxyTargetClass(proxyTargetClass);
         setBeforeExistingAdvisors(true);
-        setOrder(LOWEST_PRECEDENCE - 1); // just before the processor of @Async
+        setOrder(LOWEST_PRECEDENCE - 1); // just before the processor of @Async, unless that has an order
     }
 
     @Override
@@ -60,6 +62,9 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
                     e);
         }
         advices.checkMethods(type, AopUtils.isCglibProxy(proxy));
+        if (proxy instanceof Advised advised) {
+            putAsyncInFront(advised);
+        }
         closeBeforeTheClient(name);
         return proxy;
     }
@@ -80,12 +85,22 @@ final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
             for (Class<?> face : advised.getProxiedInterfaces()) {
                 if (isEligible(face)) {
                     advised.addAdvisor(0, advisor);
+                    putAsyncInFront(advised);
                     closeBeforeTheClient(name);
                     break;
                 }
             }
         }
         return bean;
+    }
+
+    private static void putAsyncInFront(Advised advised) {
+        for (Advisor each : advised.getAdvisors()) {
+            if (each.getAdvice() instanceof AsyncExecutionInterceptor) {
+                advised.removeAdvisor(each);
+                advised.addAdvisor(0, each);
+            }
+        }
     }
 
     /** Lets the bean end before the client, which its last calls need, for example in @PreDestroy. */

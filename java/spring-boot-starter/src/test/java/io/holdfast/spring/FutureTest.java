@@ -91,6 +91,9 @@ final class FutureTest {
     @EnableAsync
     static class WithAsync {}
 
+    @EnableAsync(order = 0)
+    static class WithEarlyAsync {}
+
     private static ConfigurableApplicationContext application;
     private static HoldfastClient client;
     private static Payments payments;
@@ -306,6 +309,15 @@ final class FutureTest {
         assertTrue(get(result).startsWith("pool-of-spring-"), result::join);
         assertTrue(get(where).startsWith("true pool-of-spring-"), where::join);
         until(() -> !isLocked());
+    }
+
+    @Test
+    void asyncIsOutsideTheLockWhateverItsOrder() throws Exception {
+        CompletableFuture<String> where = new CompletableFuture<>();
+        try (var other = start(Map.of(), Payments.class, WithEarlyAsync.class)) {
+            other.getBean(Payments.class).later(name, where);
+            assertTrue(get(where).startsWith("true "), where::join);
+        }
     }
 
     // ------------------------------------------------------- Without Spring's
