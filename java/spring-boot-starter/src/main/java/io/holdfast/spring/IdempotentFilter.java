@@ -51,9 +51,11 @@ import org.springframework.http.ProblemDetail;
 import org.springframework.http.converter.HttpMessageConverter;
 import org.springframework.http.server.ServletServerHttpResponse;
 import org.springframework.util.function.SingletonSupplier;
+import org.springframework.web.cors.CorsConfigurationSource;
 import org.springframework.web.filter.OncePerRequestFilter;
 import org.springframework.web.method.HandlerMethod;
 import org.springframework.web.servlet.HandlerExecutionChain;
+import org.springframework.web.servlet.HandlerInterceptor;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerAdapter;
 import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 import org.springframework.web.util.ServletRequestPathUtils;
@@ -146,18 +148,22 @@ final class IdempotentFilter extends OncePerRequestFilter
     /** Lets a request without a rule pass as if not filtered: it may be forwarded to a handler that has one. */
     @Override
     protected boolean shouldNotFilter(HttpServletRequest request) {
-        return rules.isEmpty() || rule(request) == null;
+        return rules.isEmpty() || rule(handler(request)) == null;
     }
 
     @Override
     protected void doFilterInternal(
             HttpServletRequest request, HttpServletResponse response, FilterChain chain)
             throws ServletException, IOException {
-        Rule rule = rule(request);
+        HandlerExecutionChain handler = handler(request);
+        Rule rule = rule(handler);
         List<String> given =
                 rule == null ? List.of() : Collections.list(request.getHeaders("Idempotency-Key"));
         if (rule == null || given.isEmpty() && !rule.required) {
             chain.doFilter(request, response);
+            return;
+        }
+        if (!admits(handler, request, response)) {
             return;
         }
         String text = key(given);
@@ -229,16 +235,21 @@ final class IdempotentFilter extends OncePerRequestFilter
         return quoted == null ? key.group(2) : quoted.replaceAll("\\\\(.)", "$1");
     }
 
-    private Rule rule(HttpServletRequest request) {
+    private Rule rule(HandlerExecutionChain found) {
+        return found != null && found.getHandler() instanceof HandlerMethod handler
+                ? rules.get(keyOf(handler))
+                : null;
+    }
+
+    /** Returns the handler that the servlet will find; null: none. */
+    private HandlerExecutionChain handler(HttpServletRequest request) {
         Object parsed = request.getAttribute(ServletRequestPathUtils.PATH_ATTRIBUTE);
         ServletRequestPathUtils.parseAndCache(request); // a forward leaves the path before it there
         try {
             for (RequestMappingHandlerMapping each : mappings) {
                 HandlerExecutionChain found = each.getHandler(request);
                 if (found != null) {
-                    return found.getHandler() instanceof HandlerMethod handler
-                            ? rules.get(keyOf(handler))
-                            : null;
+                    return found;
                 }
             }
         } catch (Exception e) { // such as 405 or 415: the servlet finds it, too
@@ -247,6 +258,27 @@ final class IdempotentFilter extends OncePerRequestFilter
             request.setAttribute(ServletRequestPathUtils.PATH_ATTRIBUTE, parsed);
         }
         return null;
+    }
+
+    /**
+     * Sets the headers with which a browser lets a page of another origin read the answer, also if the
+     * handler is not called; returns whether that origin may send the request. If not, it has its answer.
+     */
+    private static boolean admits(
+            HandlerExecutionChain handler, HttpServletRequest request, HttpServletResponse response)
+            throws ServletException, IOException {
+        try {
+            for (HandlerInterceptor each : handler.getInterceptorList()) {
+                if (each instanceof CorsConfigurationSource) {
+                    return each.preHandle(request, response, handler.getHandler());
+                }
+            }
+            return true;
+        } catch (ServletException | IOException | RuntimeException e) {
+            throw e;
+        } catch (Exception e) { // as the servlet does
+            throw new ServletException(e);
+        }
     }
 
     private static String name(Rule rule, HttpServletRequest request, String key) {

@@ -58,6 +58,7 @@ import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseEntity;
 import org.springframework.scheduling.annotation.Async;
+import org.springframework.web.bind.annotation.CrossOrigin;
 import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
@@ -71,6 +72,7 @@ import org.springframework.web.servlet.ModelAndView;
 /** Handlers of requests with an Idempotency-Key, in a real web server. */
 final class IdempotentTest {
     static final AtomicInteger CALLS = new AtomicInteger();
+    static final String SHOP = "http://shop.example";
     static volatile CountDownLatch entered;
     static volatile CountDownLatch leave;
 
@@ -80,6 +82,7 @@ final class IdempotentTest {
     static class Charges {
         @PostMapping("/charge")
         @Idempotent("charge")
+        @CrossOrigin(SHOP)
         ResponseEntity<Charge> charge(@RequestBody Charge charge) {
             CALLS.incrementAndGet();
             return ResponseEntity.created(URI.create("/charges/7"))
@@ -453,6 +456,22 @@ final class IdempotentTest {
         assertThat(again.body()).isEqualTo("1");
         assertThat(again.headers().firstValue("Idempotent-Replayed")).contains("true");
         assertThat(send("/moved", key + "x").body()).isEqualTo("2");
+    }
+
+    @Test
+    void aPageOfAnotherOriginMayReadEachAnswer() throws Exception {
+        String[] mine = {"Origin", SHOP, "Idempotency-Key", key};
+        List<HttpResponse<String>> answers =
+                List.of(charge(SEVEN, mine), charge(SEVEN, mine), charge(SEVEN, "Origin", SHOP));
+        assertThat(answers).extracting(HttpResponse::statusCode).containsExactly(201, 201, 400);
+        for (HttpResponse<String> each : answers) {
+            assertThat(each.headers().allValues("Access-Control-Allow-Origin"))
+                    .containsExactly(SHOP);
+        }
+        HttpResponse<String> foreign =
+                charge(SEVEN, "Origin", "http://other.example", "Idempotency-Key", key);
+        assertThat(foreign.statusCode()).isEqualTo(403);
+        assertThat(foreign.body()).doesNotContain("1250");
     }
 
     /** The keys of Python's frameworks, too. */
