@@ -106,8 +106,8 @@ def complete(function: Callable[..., object], result: Result) -> Result:
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
-            f"{function!r} gave a coroutine, whose body would run after the release: give or"
-            " decorate the coroutine function itself"
+            f"{function!r} gave a coroutine, whose body would run after the release: decorate the"
+            " coroutine function itself"
         )
     return result
 

@@ -36,7 +36,7 @@ from ._errors import (
 from ._hold import Bound, excuse, seconds
 from ._json import canonical, from_json, to_json
 from ._lock import flagged, loose
-from ._locked import Parameters, complete, namer, refuse_generators
+from ._locked import Parameters, namer, refuse_generators
 from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
@@ -485,7 +485,7 @@ class _Port:
             self.lock._core.hf_hold_release(self.got[0])
 
     def call(self, call: Callable[[], Any]) -> Any:
-        return complete(call, call())
+        return call()
 
 
 class _AsyncPort:
@@ -625,6 +625,14 @@ class BaseTurn(Bound, Generic[Answer]):
     def _finish(self, result: Any) -> Steps[Any]:
         terms = self._terms
         self._check()
+        if inspect.iscoroutine(result):
+            result.close()
+            wrong = TypeError(
+                f"the call {terms.name!r} gave a coroutine, whose body has not run: give the"
+                " coroutine function to client.aio.once()"
+            )
+            yield from self._leave(*self._unknown(_said(wrong)), wrong)  # what else it did
+            raise wrong
         try:
             encoded = terms.encoded(result)
             shown = terms.decode(encoded)  # all callers get the same

@@ -477,6 +477,18 @@ def test_a_payment_whose_result_is_not_kept_is_its_task_s_result(
         pay(name)
 
 
+def test_a_coroutine_is_no_result_of_a_payment(app: Celery, name: str) -> None:
+    async def vendor() -> str:
+        raise AssertionError("nothing runs it")
+
+    def work(order: str) -> object:
+        return vendor()
+
+    pay = app.task(base=LockedTask, name=f"task {name}", lock="{order}", once={"ttl": 60})(work)
+    with pytest.raises(TypeError, match="gave a coroutine"):
+        pay(name)
+
+
 def test_permits_let_so_many_tasks_run(app: Celery, client: holdfast.Client, name: str) -> None:
     work = task(app, lock="{name}", lock_options=holdfast.LockOptions(permits=2, reentrant=False))
     seats = client.lock(name, permits=2, reentrant=False).shared()

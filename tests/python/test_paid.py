@@ -362,13 +362,16 @@ def test_a_plain_function_of_a_task_is_called_once(
     assert calls == [1]
 
 
-def test_a_coroutine_of_a_thread_is_no_result(client: holdfast.Client, name: str) -> None:
+@pytest.mark.parametrize("says", [{}, {"keep": Exception}, {"not_called": Exception}])
+def test_a_coroutine_of_a_thread_is_no_result(
+    client: holdfast.Client, name: str, says: dict[str, Any]
+) -> None:
     async def vendor() -> str:
         raise AssertionError("nothing runs it")
 
     once: Any = client.once
     with pytest.raises(TypeError, match="gave a coroutine"):
-        once(name, lambda: vendor(), ttl=TTL, at_most_once=True)
+        once(name, lambda: vendor(), ttl=TTL, at_most_once=True, **says)
     found = client.once_result(name)
     assert found is not None
     assert found.state == "unknown"  # what else the function did
