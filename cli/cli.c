@@ -31,13 +31,14 @@ void cli_error(const char *format, ...) {
     va_end(arguments);
 }
 
-void cli_say(const char *format, ...) {
+bool cli_say(const char *format, ...) {
     va_list arguments;
     if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) <= 0)
-        return;
+        return false;
     va_start(arguments, format);
     tell(format, arguments);
     va_end(arguments);
+    return true;
 }
 
 CLI_NORETURN static void hint(void) {

@@ -97,8 +97,8 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
 /* Print "holdfast: ..." and a line end to stderr. */
 CLI_FORMAT void cli_error(const char *format, ...);
 /* Print an error as cli_error() does, unless stderr is full: while a command runs, a message may
- * delay no signal. */
-CLI_FORMAT void cli_say(const char *format, ...);
+ * delay no signal. Return whether it was printed. */
+CLI_FORMAT bool cli_say(const char *format, ...);
 /* Print an error as cli_error() does, with a hint at --help, and exit with CLI_USAGE. */
 CLI_FORMAT CLI_NORETURN void cli_usage(const char *format, ...);
 

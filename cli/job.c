@@ -22,34 +22,33 @@ static bool lend_terminal(cli_job *job) {
         tcgetattr(job->terminal, &job->modes) != 0)
         return false;
     job->lent = tcsetpgrp(job->terminal, job->group) == 0;
+    sigemptyset(&job->sent);
     return job->lent;
 }
 
-static void take_terminal(cli_job *job) {
+/* Take the foreground back. Return whether the command received the signal, of which it has died or
+ * stopped, from the terminal alone: then the rest of this process' script or pipe must get it. */
+static bool take_terminal(cli_job *job, int signal) {
     if (!job->lent || tcgetpgrp(job->terminal) != job->group)
-        return;
+        return false;
     tcsetpgrp(job->terminal, getpgrp());
     /* A killed command could not restore the modes. */
-    if (job->ended && WIFSIGNALED(job->status))
+    if (job->ended && signal != 0)
         tcsetattr(job->terminal, TCSADRAIN, &job->modes);
-}
-
-/* Pass a typed signal on to the rest of this process' script or pipe: while the command had the
- * terminal, it alone received the signal. */
-static void share(const cli_job *job, int signal) {
-    if (job->lent)
-        kill(0, signal);
-    else
-        raise(signal);
+    bool typed = signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP;
+    return typed && !sigismember(&job->sent, signal);
 }
 
 /* Stop as the command did, so that the shell returns to its prompt. False: the kernel did not stop
  * this process, because no shell could continue it. */
-static bool stop_self(const cli_job *job, int signal) {
+static bool stop_self(int signal, bool all) {
     sigset_t only, pending;
     sigemptyset(&only);
     sigaddset(&only, signal);
-    share(job, signal);
+    if (all)
+        kill(0, signal);
+    else
+        raise(signal);
     sigprocmask(SIG_UNBLOCK, &only, NULL); /* stops here until SIGCONT */
     sigprocmask(SIG_BLOCK, &only, NULL);
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT);
@@ -63,8 +62,8 @@ static void stopped(cli_job *job, int signal) {
         job_signal(job, SIGCONT);
         return;
     }
-    take_terminal(job);
-    if (stop_self(job, wants ? signal : SIGTSTP) || signal == SIGSTOP)
+    bool all = take_terminal(job, signal);
+    if (stop_self(wants ? signal : SIGTSTP, all) || signal == SIGSTOP)
         return; /* job_resume() follows at SIGCONT */
     if (wants)  /* as the kernel does for orphaned groups */
         job_signal(job, SIGHUP);
@@ -115,13 +114,12 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
 }
 
 static void ended(cli_job *job, int status) {
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     job->ended = true;
     job->status = status;
-    take_terminal(job);
-    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (job->lent && (signal == SIGINT || signal == SIGQUIT)) {
+    if (take_terminal(job, signal)) {
         job->typed = signal;
-        share(job, signal);
+        kill(0, signal);
     }
 }
 
@@ -135,7 +133,8 @@ void job_look(cli_job *job) {
             ended(job, status);
 }
 
-bool job_signal(const cli_job *job, int signal) {
+bool job_signal(cli_job *job, int signal) {
+    sigaddset(&job->sent, signal);
     return kill(-job->group, signal) == 0 || errno != EPERM;
 }
 

@@ -14,12 +14,13 @@
 #include "guard.h"
 
 typedef struct cli_job {
-    pid_t group;  /* the pid of the command, which leads the group */
-    bool ended;   /* the command has ended */
-    int status;   /* of waitpid(), once ended */
-    int terminal; /* the controlling terminal, or -1 */
-    bool lent;    /* the group was moved to the foreground */
-    int typed;    /* the signal of a Ctrl-C or Ctrl-\ that it died of there; or 0 */
+    pid_t group;   /* the pid of the command, which leads the group */
+    bool ended;    /* the command has ended */
+    int status;    /* of waitpid(), once ended */
+    int terminal;  /* the controlling terminal, or -1 */
+    bool lent;     /* the group was moved to the foreground */
+    sigset_t sent; /* the signals that it was sent since, by job_signal() */
+    int typed;     /* the signal of a Ctrl-C or Ctrl-\ that it died of there; or 0 */
     struct termios modes;
 } cli_job;
 
@@ -35,7 +36,7 @@ CLI_NORETURN void job_become(char **command, char **environment, const sigset_t 
  * Ctrl-C of which the command died to the calling process' group. */
 void job_look(cli_job *job);
 /* Send a signal to the whole group. False: all its processes are another user's. */
-bool job_signal(const cli_job *job, int signal);
+bool job_signal(cli_job *job, int signal);
 /* Send SIGCONT to the group, in the foreground if it was there. */
 void job_resume(cli_job *job);
 /* Return whether a process of the group is left, after job_look(). */

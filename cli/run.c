@@ -608,8 +608,8 @@ static void hear(run_state *run) {
     hf_completion completion = {.size = sizeof completion};
     while (hf_client_next(run->client, &completion) == HF_OK && completion.kind != HF_KIND_NONE)
         if (completion.kind == HF_KIND_LOSS && run->wish->on_lost == IGNORE) {
-            cli_say("lock '%s' was lost; its command continues", run->wish->name);
-            run->told_lost = true;
+            run->told_lost = /* otherwise the release reports it */
+                cli_say("lock '%s' was lost; its command continues", run->wish->name);
         } else if (completion.kind == HF_KIND_TROUBLE || completion.kind == HF_KIND_FAILOVER) {
             cli_say("%s", completion.error.message);
         }
@@ -620,8 +620,9 @@ static void pass_on(run_state *run, int signal) {
         look_after(run); /* first: job_look() may stop this process */
         job_look(&run->job);
     } else if (run->job.ended) {
-        if (is_end(signal)) /* not a stop: no shell would notice it */
-            job_signal(&run->job, signal);
+        /* Not a stop: no shell would notice it. */
+        if (is_end(signal) && !job_signal(&run->job, signal))
+            run->killed = true; /* as far as it can be */
     } else if (signal == SIGCONT) {
         look_after(run); /* the command must not resume without the lock */
         job_resume(&run->job);

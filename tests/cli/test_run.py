@@ -786,6 +786,22 @@ def test_a_full_stderr_delays_no_signal(cli: Program, name: str, raw: redis.Redi
     os.close(writes)
 
 
+def test_a_loss_is_told_later_if_stderr_was_full(cli: Program, name: str, raw: redis.Redis) -> None:
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writes, bytes(4096))
+    command = ("run", "--on-lost", "ignore", "--lease", "300ms", name, "-c", "echo; read line")
+    process = cli.start(*command, stderr=writes, stdin=subprocess.PIPE)
+    os.close(writes)
+    line_of(process)
+    raw.delete(name)
+    time.sleep(1)  # it has found that out
+    os.read(reads, 4096)
+    assert ended(process)[0] == 1
+    assert b"lost" in os.read(reads, 4096)
+    os.close(reads)
+
+
 def test_a_closed_stderr_does_not_end_the_command(cli: Program, name: str) -> None:
     reads, writes = os.pipe()
     os.close(reads)

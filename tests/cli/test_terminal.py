@@ -151,6 +151,21 @@ def test_one_ctrl_z_stops_the_script_too(
     assert "went on" not in terminal.expect(r"(?s).*status 130")[0]
 
 
+def test_an_interrupt_that_is_passed_on_is_the_commands_alone(
+    terminal: Terminal, name: str, cli: Program
+) -> None:
+    run = f"holdfast run --lease 60s {name}"
+    script = (
+        f"{{ until [ -e in ]; do sleep 0.02; done; pkill -INT -f 'run --lease 60s {name}'; }} &\n"
+        f"{run} -- sh -c 'read x; echo >in; exec sleep 60'\n"
+        "echo went on $?\n"
+    )
+    (cli.folder / "script").write_text(script)
+    terminal.type("bash script")
+    terminal.type("line")  # the command has the terminal from now on
+    terminal.expect("went on 130")
+
+
 def test_ctrl_c_ends_the_wait(terminal: Terminal, name: str, client: holdfast.Client) -> None:
     lock = client.lock(name)
     with lock:
