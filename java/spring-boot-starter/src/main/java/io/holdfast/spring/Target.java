@@ -37,13 +37,19 @@ record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFac
     }
 
     /**
-     * Refuses two annotations of a type in one place, where composed annotations may bring them: Spring
-     * finds only the first.
+     * Refuses two different annotations of a type in one place, where composed annotations may bring
+     * them: Spring finds only the first.
      */
     void refuseTwo(Class<? extends Annotation> annotation) {
         MergedAnnotations all = MergedAnnotations.from(method, SearchStrategy.TYPE_HIERARCHY);
-        Object first = all.get(annotation).getSource();
-        if (all.stream(annotation).filter(each -> each.getSource() == first).count() > 1) {
+        // That place alone: all has the method of an interface once for each way to the interface.
+        if (all.get(annotation).getSource() instanceof Method first
+                && MergedAnnotations.from(first)
+                                .stream(annotation)
+                                .map(each -> each.asMap())
+                                .distinct()
+                                .count()
+                        > 1) {
             throw new IllegalArgumentException(
                     "it has @" + annotation.getSimpleName() + " twice: only one of them would count");
         }

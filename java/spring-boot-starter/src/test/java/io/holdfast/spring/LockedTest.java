@@ -670,6 +670,40 @@ final class LockedTest {
         public void refund(String order) {}
     }
 
+    interface Press {
+        @Locked("#{#name}")
+        long print(String name);
+    }
+
+    abstract static class AnyPress implements Press {}
+
+    @Printing
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface Coloured {}
+
+    static class OnePress extends AnyPress implements Press {
+        @Override
+        public long print(String name) {
+            return CurrentHold.get().fence();
+        }
+
+        @Printing
+        @Coloured
+        public long draft() {
+            return CurrentHold.get().fence();
+        }
+    }
+
+    /** Spring finds the annotation of an interface once for each way to that interface. */
+    @Test
+    void theSameAnnotationMayBeFoundTwice() {
+        try (var application = start(Map.of(), OnePress.class)) {
+            OnePress press = application.getBean(OnePress.class);
+            assertTrue(press.print(unique()) > 0);
+            assertTrue(press.draft() > 0);
+        }
+    }
+
     static class Private {
         @Locked("order")
         private void refund(String order) {}
