@@ -43,7 +43,9 @@ import org.springframework.core.annotation.AliasFor;
  * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name
  * of the request's principal, if there is one, and the key, separated by colons. The handler must
  * answer before it returns: {@code @Async} handlers and those that return futures, streams and the like
- * are refused at startup, and in WebFlux all handlers are.
+ * are refused at startup, and in WebFlux all handlers are. A forward to the handler counts as a
+ * request. An include ({@code RequestDispatcher.include}) does not: no fragment can refuse a request, and
+ * the handler is called as if it had no annotation.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)

@@ -14,6 +14,7 @@ import io.holdfast.OnceOptions;
 import io.holdfast.OutcomeUnknownException;
 import io.holdfast.Turn;
 import io.holdfast.micrometer.HoldfastObservations;
+import jakarta.servlet.DispatcherType;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ReadListener;
 import jakarta.servlet.ServletException;
@@ -53,6 +54,7 @@ import org.springframework.http.server.ServletServerHttpResponse;
 import org.springframework.util.function.SingletonSupplier;
 import org.springframework.web.cors.CorsConfigurationSource;
 import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.filter.ServerHttpObservationFilter;
 import org.springframework.web.method.HandlerMethod;
 import org.springframework.web.servlet.HandlerExecutionChain;
 import org.springframework.web.servlet.HandlerInterceptor;
@@ -145,10 +147,15 @@ final class IdempotentFilter extends OncePerRequestFilter
         }
     }
 
-    /** Lets a request without a rule pass as if not filtered: it may be forwarded to a handler that has one. */
+    /**
+     * Lets a request without a rule pass as if not filtered: it may be forwarded to a handler that has one.
+     * An included fragment cannot refuse: the status is that of the page around it.
+     */
     @Override
     protected boolean shouldNotFilter(HttpServletRequest request) {
-        return rules.isEmpty() || rule(handler(request)) == null;
+        return rules.isEmpty()
+                || request.getDispatcherType() == DispatcherType.INCLUDE
+                || rule(handler(new Glance(request))) == null;
     }
 
     @Override
@@ -470,6 +477,34 @@ final class IdempotentFilter extends OncePerRequestFilter
             throws IOException {
         ((HttpMessageConverter<Object>) converter)
                 .write(problem, MediaType.APPLICATION_PROBLEM_JSON, out);
+    }
+
+    /**
+     * A request whose attributes and observation a search for its handler does not change: another servlet
+     * may answer it, such as that of JSPs.
+     */
+    private static final class Glance extends HttpServletRequestWrapper {
+        private final Map<String, Object> changed = new HashMap<>();
+
+        Glance(HttpServletRequest request) {
+            super(request);
+            removeAttribute(ServerHttpObservationFilter.CURRENT_OBSERVATION_CONTEXT_ATTRIBUTE);
+        }
+
+        @Override
+        public Object getAttribute(String name) {
+            return changed.containsKey(name) ? changed.get(name) : super.getAttribute(name);
+        }
+
+        @Override
+        public void setAttribute(String name, Object value) {
+            changed.put(name, value);
+        }
+
+        @Override
+        public void removeAttribute(String name) {
+            changed.put(name, null);
+        }
     }
 
     /** A request that is answered before its handler returns, and whose body may already have been read. */

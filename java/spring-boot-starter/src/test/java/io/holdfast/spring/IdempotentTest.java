@@ -16,6 +16,7 @@ import io.micrometer.observation.ObservationHandler;
 import io.micrometer.observation.ObservationRegistry;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ServletException;
+import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletRequestWrapper;
 import jakarta.servlet.http.HttpServletResponse;
@@ -50,6 +51,7 @@ import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.orm.jpa.HibernateJpaAutoConfiguration;
 import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
+import org.springframework.boot.web.servlet.ServletRegistrationBean;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -66,7 +68,9 @@ import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RequestParam;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.filter.ServerHttpObservationFilter;
 import org.springframework.web.server.ResponseStatusException;
+import org.springframework.web.servlet.HandlerMapping;
 import org.springframework.web.servlet.ModelAndView;
 
 /** Handlers of requests with an Idempotency-Key, in a real web server. */
@@ -108,6 +112,21 @@ final class IdempotentTest {
         @PostMapping("/moved")
         ModelAndView moved() {
             return new ModelAndView("forward:/optional");
+        }
+
+        @PostMapping("/viewed")
+        ModelAndView viewed() {
+            return new ModelAndView("forward:/page.jsp");
+        }
+
+        @PostMapping("/page.jsp") // which has a servlet of its own
+        void neverCalled() {}
+
+        @PostMapping("/including")
+        void including(HttpServletRequest request, HttpServletResponse response)
+                throws ServletException, IOException {
+            request.getRequestDispatcher("/optional").include(request, response);
+            response.getOutputStream().print(" in " + pattern(request));
         }
 
         @PostMapping("/form")
@@ -156,6 +175,10 @@ final class IdempotentTest {
         int plain() {
             return CALLS.incrementAndGet();
         }
+    }
+
+    static Object pattern(HttpServletRequest request) {
+        return request.getAttribute(HandlerMapping.BEST_MATCHING_PATTERN_ATTRIBUTE);
     }
 
     abstract static class Inherited {
@@ -269,6 +292,25 @@ final class IdempotentTest {
         @Bean
         Users users() {
             return new Users();
+        }
+
+        @Bean
+        ServletRegistrationBean<HttpServlet> page() {
+            return new ServletRegistrationBean<>(
+                    new HttpServlet() {
+                        @Override
+                        protected void doPost(
+                                HttpServletRequest request, HttpServletResponse response)
+                                throws IOException {
+                            String observed =
+                                    ServerHttpObservationFilter.findObservationContext(request)
+                                            .orElseThrow()
+                                            .getPathPattern();
+                            response.getWriter()
+                                    .print("page of " + pattern(request) + ", " + observed);
+                        }
+                    },
+                    "/page.jsp");
         }
 
         @Bean
@@ -456,6 +498,13 @@ final class IdempotentTest {
         assertThat(again.body()).isEqualTo("1");
         assertThat(again.headers().firstValue("Idempotent-Replayed")).contains("true");
         assertThat(send("/moved", key + "x").body()).isEqualTo("2");
+    }
+
+    /** Metrics are named by these attributes. */
+    @Test
+    void theLookForAHandlerLeavesTheRequestAsItWas() throws Exception {
+        assertThat(send("/viewed", key).body()).isEqualTo("page of /viewed, /viewed");
+        assertThat(send("/including", key).body()).isEqualTo("1 in /including");
     }
 
     @Test
