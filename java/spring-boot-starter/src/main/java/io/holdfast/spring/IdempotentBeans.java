@@ -66,8 +66,8 @@ final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcesso
         if (!(bean instanceof Advised advised) || advised.indexOf(advisor) < 0) {
             throw new IllegalArgumentException("its bean is not made by Spring, or too early");
         }
+        advised.addAdvisor(advisor); // first: a call in between must find it
         advised.removeAdvisor(advisor);
-        advised.addAdvisor(advisor);
     }
 
     /** Listens to the calls of this thread until {@link #forget}: a call makes the element true. */

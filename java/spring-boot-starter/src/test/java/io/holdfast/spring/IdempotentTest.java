@@ -32,6 +32,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.Principal;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -43,6 +44,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.springframework.aop.framework.ProxyFactory;
 import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
 import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
@@ -713,6 +715,24 @@ final class IdempotentTest {
             assertThat(last.body()).isEqualTo("paid");
             assertThat(CALLS).hasValue(2);
         }
+    }
+
+    /** Another thread may call the controller already, and calls by a chain without it last. */
+    @Test
+    void theAdviceThatNotesCallsIsAlwaysThere() throws Exception {
+        List<Integer> counts = new ArrayList<>();
+        ProxyFactory charges =
+                new ProxyFactory(new Charges()) {
+                    @Override
+                    protected void adviceChanged() {
+                        super.adviceChanged();
+                        counts.add(getAdvisorCount());
+                    }
+                };
+        IdempotentBeans handlers = new IdempotentBeans();
+        handlers.postProcessAfterInitialization(charges, "charges");
+        handlers.check(charges, Charges.class.getDeclaredMethod("optional"));
+        assertThat(counts).doesNotContain(0).last().isEqualTo(1);
     }
 
     @Test
