@@ -387,15 +387,16 @@ static void hear_places(int server, const sim_bytes *words, size_t count) {
 
 /* Check that no waiter passes a healthy first waiter, except with an earlier place that it gets
  * back or with a head start, and soon after it arrived: by the server's clock, or, because that
- * clock may have stepped, by the world's. A grant in restored data that ends unclaimed, later where
- * the clock has stepped back, has its client's waiters skipped. */
+ * clock may have stepped, by the world's. A grant that ends unclaimed has its client's waiters
+ * skipped, which then get their places back; in restored data it ends later where the clock has
+ * stepped back. */
 static void look_for_passing(lock_of *l) {
     char head[sizeof l->head] = "";
     int64_t score = 0, last = 0, passed_ms = work.ahead > 0 ? AHEAD_MS + LOOK_MS : 0;
     bool recent = sim_now() - l->headed_at <= passed_ms * SIM_MS;
     bool waits = store_head(l->key, head, sizeof head, &score, &last) && !limits_changed(l->key);
     if (waits && strcmp(head, l->head) == 0 && last > l->last && last - score > passed_ms * 1000 &&
-        !(stepped && (recent || sim_now() <= orderly_at)) && !(l->back > 0 && l->back < score))
+        !(stepped && (recent || sim_now() <= orderly_at)) && !(l->back > 0 && l->back <= score))
         sim_wrong("the first of the queue of %s was passed: %s; it has %s", l->key, head,
                   store_tell(l->key));
     if (!waits)
