@@ -532,8 +532,14 @@ static hf_status step_locked(acquiring *call, bool *tried) {
         hf_op_finish_locked(op, HF_ECANCELED);
         return HF_OK;
     }
-    if (op->missed && op->queue == NULL)
+    if (op->missed && hf_now() < op->until)
         return pause_locked(call);
+    if (op->missed) { /* the time is up: ask once more */
+        op->missed = false;
+        op->tries = op->delegated = true;
+        hf_op_leave_locked(op); /* the grant has taken its place: the op only tries */
+        op->score = 0;
+    }
     if (op->delegated || (*tried && call->brake != NULL))
         return delegate_locked(call);
     /* The lock may well be free; only an acquire that has to wait is worth a subscription. */
@@ -557,7 +563,7 @@ static bool stands_locked(const acquiring *call) {
            (hf_now() < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
-/* Wait again under a new id; if the time is up, ask once more. */
+/* Wait again under a new id, or ask once more. */
 static hf_status again_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->done = false;
@@ -566,10 +572,6 @@ static hf_status again_locked(acquiring *call) {
     if (op->tries)
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));
-    if (hf_now() >= op->until) {
-        op->tries = op->delegated = true;
-        op->score = 0; /* the grant has taken its place: the op only tries */
-    }
     hf_status status = hf_op_renew_id_locked(op);
     hf_queue_recheck_locked(call->client, op->hold->names);
     return status;

@@ -325,7 +325,9 @@ static void recheck_failed(hf_op *op, hf_status status) {
 static void plan_queue(hf_queue *queue, hf_status status) {
     HF_EACH(at, &queue->ops)
     if (is_stale(HF_OP_AT(at))) {
-        int64_t ms = status == HF_OK ? 0 : hf_jitter(100, 200);
+        int64_t ms = status != HF_OK        ? hf_jitter(100, 200)
+                     : HF_OP_AT(at)->missed ? hf_jitter(POLL_MIN_MS, POLL_MAX_MS)
+                                            : 0;
         hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
         return;
     }
@@ -478,6 +480,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
         task->patient = task->patient || ops[i]->until == HF_NO_DEADLINE;
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
         asks[i] = ask_of(ops[i], wait);
+        ops[i]->missed = false;
         if (!aside) /* a try asks for no place, and keeps its turn to ask for one */
             ops[i]->epoch = queue->channel->epoch;
         hf_op_sent_locked(ops[i]);

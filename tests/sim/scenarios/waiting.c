@@ -26,6 +26,44 @@ static void assert_had_within(waiter *w, int64_t since, int64_t ms) {
     give_back(w->hold, HF_OK);
 }
 
+static int requests;
+
+static void count_requests(int which, const sim_bytes *words, size_t count) {
+    (void)which;
+    requests += count > 1 && words[1].length == 40;
+}
+
+/* H293: the server has begun anew with older data, in which another hold of the owner stands. The
+ * client has seen a later fence, and does not nest in that hold. */
+static void test_an_older_hold_of_its_owner_keeps_no_acquire_asking(void **state) {
+    hf_lock *mine = open_lock(client, "old", "me", OPTIONS(.lease_ms = 60000, .renew = HF_OFF)),
+            *others = open_lock(other, "old", "me", OPTIONS(.lease_ms = 60000, .renew = HF_OFF));
+    hf_hold *before = held(others), *none;
+    (void)state;
+    servers_restore(0, 500 * SIM_MS, 10 * SIM_MS);
+    give_back(before, HF_OK);
+    give_back(held(mine), HF_OK);
+    sleep_ms(1000);
+    servers_watch = count_requests;
+    for (int started = 0; started < 2; started++) {
+        int64_t since = now_ms();
+        requests = 0;
+        if (started) {
+            assert_true(hf_client_fd(client) >= 0);
+            assert_status(hf_lock_acquire_start(mine, "me", 2, 1000, NULL, 1), HF_OK);
+            assert_status(next_of(client).status, HF_ETIMEOUT);
+        } else {
+            assert_status(hf_lock_acquire(mine, 1000, &none), HF_ETIMEOUT);
+        }
+        assert_in_range(now_ms() - since, 900, 3100);
+        assert_in_range(requests, 1, 400);
+    }
+    assert_status(hf_lock_acquire(mine, 0, &none), HF_EBUSY);
+    servers_watch = NULL;
+    hf_lock_close(mine);
+    hf_lock_close(others);
+}
+
 /* ----------------------------------------------- Where no messages arrive */
 
 /* F6 */
@@ -1075,6 +1113,7 @@ int main(int count, char **words) {
         TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
         TEST(test_a_pull_ends_a_wait_at_once),
         TEST(test_no_memory_to_ask_once_is_not_told_as_an_outage),
+        TEST(test_an_older_hold_of_its_owner_keeps_no_acquire_asking),
     };
     return RUN_TESTS(tests, count, words);
 }
