@@ -318,9 +318,9 @@ static bool is_old(int at, int64_t seconds) {
 static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     (void)state;
     for (int i = 0; i < 3; i++)
-        assert_soon(is_old(i, 5));
-    hf_client *ann = open_quorum(3, "quarantine=3"), *ben = open_quorum(3, "quarantine=3");
-    hf_lock *anns = exclusive_lock(ann, "stock", 3000), *bens = exclusive_lock(ben, "stock", 3000);
+        assert_soon(is_old(i, 8));
+    hf_client *ann = open_quorum(3, "quarantine=6"), *ben = open_quorum(3, "quarantine=6");
+    hf_lock *anns = exclusive_lock(ann, "stock", 6000), *bens = exclusive_lock(ben, "stock", 6000);
     hf_hold *hold = acquire(anns), *other;
     assert_soon(has_votes(hold, 3));
     for (int at = 1; at < 3; at++) {

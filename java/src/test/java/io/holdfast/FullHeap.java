@@ -17,12 +17,14 @@ final class FullHeap {
     private static final int TIMEOUTS = 300;
 
     public static void main(String[] arguments) throws Exception {
-        try (HoldfastClient client = Holdfast.connect(arguments[0])) {
+        // The machine may stand still for seconds, too.
+        String url = arguments[0] + "?connect_timeout=20&command_timeout=20";
+        try (HoldfastClient client = Holdfast.connect(url)) {
             HoldfastLock brief =
                     client.lock(arguments[1], LockOptions.defaults().lease(LEASE).renew(false));
             acquire(brief, client.lock(arguments[1]), () -> {}); // all that it needs is loaded
             acquire(brief, client.lock(arguments[1]), FullHeap::fill);
-            client.lock(arguments[1]).acquireAsync().get(10, TimeUnit.SECONDS).close();
+            client.lock(arguments[1]).acquireAsync().get(50, TimeUnit.SECONDS).close();
         }
         System.out.print("done");
     }
@@ -39,7 +41,7 @@ final class FullHeap {
         meanwhile.run();
         for (CompletableFuture<Hold> each : refused) {
             try {
-                each.get(10, TimeUnit.SECONDS);
+                each.get(50, TimeUnit.SECONDS);
                 throw new AssertionError("two hold it");
             } catch (ExecutionException e) {
                 if (!(e.getCause() instanceof LockTimeoutException)) {
@@ -47,7 +49,7 @@ final class FullHeap {
                 }
             }
         }
-        granted.get(10, TimeUnit.SECONDS).close();
+        granted.get(50, TimeUnit.SECONDS).close();
     }
 
     /** Until all acquires have ended. */

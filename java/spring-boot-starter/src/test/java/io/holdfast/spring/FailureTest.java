@@ -150,7 +150,8 @@ final class FailureTest {
             held.await();
             CompletableFuture<String> work = new CompletableFuture<>();
             var later = jobs.start(name + ":future", work);
-            until(() -> elsewhere.lock(name + ":future").isLocked());
+            until(() -> work.getNumberOfDependents() > 0); // the method has returned it
+            assertTrue(elsewhere.lock(name + ":future").isLocked());
             application.close();
             assertFalse(elsewhere.lock(name).isLocked());
             assertFalse(elsewhere.lock(name + ":future").isLocked());
